@@ -22,7 +22,7 @@ RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes 
 	--python-version 3.11 --prerelease disallow --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command 'make lock' $(LOCK_FLAGS)
 # `litellm` wants an older openai than `dev`.
-EXTRAS := learn local mcp otel proxy
+EXTRAS := fleet learn local mcp otel proxy
 PEERS_EXTRAS := litellm mcp proxy
 PIP := -m pip install -qq --disable-pip-version-check
 # Images of Debian come without lists of packages.
@@ -40,7 +40,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,13 @@ test-browser: $(STAMP) ## Run tests/browser: the inspector in chromium; pictures
 		$(APT_INSTALL) chromium >/dev/null; } || { \
 		echo 'chromium is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	$(BIN)/pytest -n 0 tests/browser
+
+test-fleet: $(STAMP) ## Run the tests that need PostgreSQL: journals and workers of many machines
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
+		echo 'Installing postgresql with apt-get ...'; \
+		$(APT_INSTALL) postgresql >/dev/null; } || { \
+		echo 'PostgreSQL is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
+	$(BIN)/pytest -n 0 -q tests/journal/test_journal_stores.py tests/journal/test_postgres_journal.py tests/journal/test_killed_process.py
 
 picture: $(STAMP) ## Take the picture of README anew: a scripted model, the real proxy, the real page
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py docs/inspector.png

@@ -43,7 +43,7 @@ MUTANTS = [
         "journal/sqlite_journal.py",
         "if row is None or row[0] != epoch:",
         "if row is None:",
-        "tests/journal/test_sqlite_journal.py",
+        "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(
         "the end: its row and the status are two changes",
@@ -51,21 +51,21 @@ MUTANTS = [
         "            _insert(database, id, rows=rows, epoch=epoch, now=now)\n            if status",
         "            self._submit(lambda d: _insert(d, id, rows=rows, epoch=epoch, now=now))\n"
         "            if status",
-        "tests/journal/test_sqlite_journal.py",
+        "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(
         "the result: it is fenced although its tool had begun",
         "journal/sqlite_journal.py",
         "if not _wrote_intent(database, id, call_id=call_id, epoch=epoch):",
         "if epoch:",
-        "tests/journal/test_sqlite_journal.py",
+        "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(
         "the handle: the second of two equal requests gets a run of its own",
         "journal/sqlite_journal.py",
         "taken = _find_taken(database, run.id, handles=handles)",
         "taken = _find_taken(database, run.id, handles=())",
-        "tests/journal/test_sqlite_journal.py",
+        "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(
         "the dict check: a list becomes arguments",

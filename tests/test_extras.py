@@ -34,11 +34,16 @@ async def use():
         pass
 asyncio.run(use())
 """
+USE_POSTGRES = """
+import wholecall
+wholecall.ask_sync("openai/x", "Hi", api_key="none", journal="postgresql://127.0.0.1/none")
+"""
 # A program that needs an extra, the extra, and what is said to need it.
 IMPORTS = [
     ("import wholecall.proxy.server", "proxy", "wholecall.proxy"),
     (USE_MCP, "mcp", "MCP servers"),
     ("import wholecall; wholecall.ask_sync('litellm/x', 'Hi')", "litellm", "litellm/… models"),
+    (USE_POSTGRES, "fleet", "a journal on PostgreSQL"),
 ]
 COMMANDS = [
     ((), "cli", "the command line"),

@@ -114,6 +114,7 @@ class MissingExtra(WholecallError, ImportError):
 # A package of each extra that none of the others brings.
 _MARKS = {
     "cli": "typer",
+    "fleet": "psycopg",
     "learn": "jinja2",
     "litellm": "litellm",
     "local": "xllamacpp",

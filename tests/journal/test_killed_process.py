@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from local_postgres import LocalPostgres
+
 PROGRAM = textwrap.dedent(
     """
     import asyncio, os, signal, sqlite3, sys
@@ -40,7 +42,7 @@ PROGRAM = textwrap.dedent(
 
     async def look(order: str) -> str:
         # A result is not waited for. Here it is: a kill before it is on disk is "unknown".
-        while not is_written("result %"):
+        while moment == "in a later tool" and not is_written("result %"):
             pass
         die("in a later tool")
         return "there"
@@ -60,7 +62,7 @@ PROGRAM = textwrap.dedent(
 
     result = wholecall.ask_sync(
         "openai/model", "Charge it", tools=[charge, wholecall.tool(read_only=True)(look)],
-        upstream=Model([]), journal=f"sqlite:{place}/runs.sqlite", id="order-17", taps=[watch],
+        upstream=Model([]), journal=sys.argv[4], id="order-17", taps=[watch],
     )
     print(result.text, [each.status.value for each in result.ended])
     """
@@ -75,9 +77,11 @@ MOMENTS = [
 ]
 
 
-def start(place: Path, moment: str) -> subprocess.CompletedProcess[str]:
-    tests = str(Path(__file__).parents[1])
-    command = [sys.executable, "-c", PROGRAM, tests, str(place), moment]
+def start(
+    place: Path, moment: str, *, journal: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    tests, journal = str(Path(__file__).parents[1]), journal or f"sqlite:{place}/runs.sqlite"
+    command = [sys.executable, "-c", PROGRAM, tests, str(place), moment, journal]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -93,3 +97,12 @@ def test_a_killed_run_goes_on_in_another_process(
     began = log.read_text().splitlines() if log.exists() else []
     expected = [] if moment == "ToolStarted" else ["began 17"]
     assert began == expected
+
+
+def test_a_killed_run_goes_on_from_postgresql(tmp_path: Path, postgres: LocalPostgres) -> None:
+    url = postgres.make_database()
+    killed = start(tmp_path, "in the tool", journal=url)
+    assert killed.returncode == -9, killed.stderr
+    resumed = start(tmp_path, "never", journal=url)
+    assert resumed.stdout.strip() == "all done ['unknown', 'done']", resumed.stderr
+    assert (tmp_path / "log").read_text().splitlines() == ["began 17"]

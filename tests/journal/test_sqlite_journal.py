@@ -1,17 +1,15 @@
-"""A SQLite file holds runs for the workers of one machine: one owner, one end, no lost result."""
+"""What is special about a SQLite file that holds runs; test_journal_stores.py has the rest."""
 
 from __future__ import annotations
 
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from wholecall.errors import Fenced
 from wholecall.journal.restore import Row
-from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus
+from wholecall.journal.run_journal import ClaimState, RunRow, RunStatus
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.storage import StoreFailed
 
@@ -19,95 +17,13 @@ NEW = RunRow("one", model="m", plan=b"{}")
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[..., SqliteJournal]]:
-    opened: list[SqliteJournal] = []
-
-    def open_one(**options: float) -> SqliteJournal:
-        opened.append(SqliteJournal(tmp_path / "runs.sqlite", **options))  # type: ignore[arg-type]
-        return opened[-1]
-
-    yield open_one
-    for journal in opened:
-        journal.close()
+def journal(tmp_path: Path) -> Iterator[SqliteJournal]:
+    opened = SqliteJournal(tmp_path / "runs.sqlite")
+    yield opened
+    opened.close()
 
 
-def take_over(journal: SqliteJournal, id: str = "one") -> Claim:
-    """Claim a run as if its owner had died."""
-    database = sqlite3.connect(journal.path)
-    with database:
-        database.execute("UPDATE runs SET owner = 'dead' WHERE id = ?", (id,))
-    database.close()
-    claim = journal.claim(id).result()
-    assert claim is not None
-    assert claim.state is ClaimState.TAKEN
-    return claim
-
-
-def read_keys(journal: SqliteJournal, id: str = "one") -> list[str]:
-    found = journal.load(id).result()
-    assert found is not None
-    return [row.key for row in found.rows]
-
-
-def test_of_two_equal_handles_the_second_leads_to_the_first(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make()
-    claims: list[Claim] = []
-    barrier = threading.Barrier(8)
-
-    def claim(number: int) -> None:
-        barrier.wait()
-        journal = (one, other)[number % 2]
-        claims.append(journal.open_run(NEW._replace(id=f"run {number}"), ["key a"]).result())
-
-    threads = [threading.Thread(target=claim, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({claim.run.id for claim in claims}) == 1
-    states = sorted(claim.state.value for claim in claims)
-    assert states == ["busy"] * 7 + ["new"]
-
-
-def test_a_worker_whose_run_was_taken_over_is_fenced(make: Callable[..., SqliteJournal]) -> None:
-    one, other = make(), make()
-    one.open_run(NEW).result()
-    taken = take_over(other)
-    with pytest.raises(Fenced, match="has taken over the run 'one'"):
-        one.append("one", [Row("intent 1 b", b"")], epoch=1).result()
-    other.append("one", [Row("intent 1 b", b"")], epoch=taken.run.epoch).result()
-    assert read_keys(one) == ["intent 1 b"]
-
-
-def test_a_result_counts_from_the_worker_that_wrote_the_intent(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make()
-    one.open_run(NEW).result()
-    one.append("one", [Row("intent 1 a b", b"")], epoch=1).result()
-    epoch = take_over(other).run.epoch
-    assert one.append_result("one", "a b", body=b"real", epoch=1).result() == b"real"
-    assert other.append_result("one", "a b", body=b"unknown", epoch=epoch).result() == b"real"
-    with pytest.raises(Fenced):
-        one.append_result("one", "c", body=b"real", epoch=1).result()
-
-
-def test_a_result_after_another_one_counted_is_kept_as_late(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make()
-    one.open_run(NEW).result()
-    one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
-    epoch = take_over(other).run.epoch
-    other.append_result("one", "a", body=b"unknown", epoch=epoch).result()
-    assert one.append_result("one", "a", body=b"real", epoch=1).result() == b"unknown"
-    assert read_keys(one) == ["intent 1 a", "result a", "late a"]
-
-
-def test_the_end_and_the_status_are_one_change(make: Callable[..., SqliteJournal]) -> None:
-    journal = make()
+def test_the_end_and_the_status_are_one_change(journal: SqliteJournal) -> None:
     journal.open_run(NEW).result()
     database = sqlite3.connect(journal.path)
     with database:
@@ -117,7 +33,9 @@ def test_the_end_and_the_status_are_one_change(make: Callable[..., SqliteJournal
         )
     with pytest.raises(sqlite3.IntegrityError, match="refused"):
         journal.append("one", [Row("end", b"")], epoch=1, status=RunStatus.DONE).result()
-    assert read_keys(journal) == []
+    before = journal.load("one").result()
+    assert before is not None
+    assert before.rows == ()
     with database:
         database.execute("DROP TRIGGER refuse")
     database.close()
@@ -127,47 +45,9 @@ def test_the_end_and_the_status_are_one_change(make: Callable[..., SqliteJournal
     assert (over.state, over.run.status, over.run.owner) == (ClaimState.OVER, RunStatus.DONE, "")
 
 
-def test_a_run_is_busy_while_its_worker_lives_and_not_longer(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make()
-    one.open_run(NEW).result()
-    found = other.claim("one").result()
-    assert found is not None
-    assert found.state is ClaimState.BUSY
-    one.close()
-    found = other.claim("one").result()
-    assert found is not None
-    assert (found.state, found.before, found.run.epoch) == (ClaimState.TAKEN, one.worker, 2)
-
-
-def test_a_worker_without_a_sign_of_life_has_lost_its_runs(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make(lease=-1.0)
-    one.open_run(NEW).result()
-    found = other.claim("one").result()
-    assert found is not None
-    assert found.state is ClaimState.TAKEN
-
-
-def test_a_cancelled_run_fences_its_owner(make: Callable[..., SqliteJournal]) -> None:
-    journal = make()
-    journal.open_run(NEW).result()
-    assert journal.cancel("one", "not wanted any more").result()
-    assert not journal.cancel("one", "again").result()
-    with pytest.raises(Fenced):
-        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
-    (run,) = journal.list_runs([RunStatus.CANCELLED]).result()
-    assert (run.id, run.stop) == ("one", "not wanted any more")
-    assert journal.list_runs([RunStatus.RUNNING]).result() == []
-    assert journal.list_runs(key_id="other").result() == []
-
-
 def test_a_deleted_file_is_noticed_before_anything_is_claimed(
-    make: Callable[..., SqliteJournal],
+    journal: SqliteJournal,
 ) -> None:
-    journal = make()
     journal.open_run(NEW).result()
     journal.path.unlink()
     with pytest.raises(StoreFailed) as failed:
@@ -175,158 +55,10 @@ def test_a_deleted_file_is_noticed_before_anything_is_claimed(
     assert "was deleted or replaced" in failed.value.why
 
 
-def test_a_finished_run_is_kept_for_its_time(tmp_path: Path) -> None:
-    now = [1000.0]
-    journal = SqliteJournal(tmp_path / "runs.sqlite", kept_seconds=60, clock=lambda: now[0])
-    try:
-        journal.open_run(NEW, ["key a"]).result()
-        journal.append("one", (), epoch=1, status=RunStatus.DONE).result()
-        for id, at, found in (("two", 1059.0, "one"), ("three", 1061.0, None)):
-            now[0] = at
-            journal.open_run(NEW._replace(id=id)).result()
-            journal.append(id, (), epoch=1, status=RunStatus.DONE).result()
-            assert journal.find("key a").result() == found
-    finally:
-        journal.close()
-
-
-# ── Handles ─────────────────────────────────────────────────────────────────────────
-
-
-def end(journal: SqliteJournal, id: str, *, status: RunStatus) -> None:
-    journal.append(id, (), epoch=1, status=status).result()
-
-
-@pytest.mark.parametrize(
-    ("status", "begun", "states"),
-    [
-        pytest.param(RunStatus.DONE, True, ["new", "busy"], id="after an answer it is a new run"),
-        pytest.param(RunStatus.FAILED, False, ["new", "busy"], id="nothing had begun: a new run"),
-        pytest.param(RunStatus.FAILED, True, ["over", "new"], id="a tool had begun: told once"),
-        pytest.param(RunStatus.CANCELLED, True, ["over", "new"], id="cancelled: told once"),
-    ],
-)
-def test_a_bare_request_takes_the_handle_of_a_run_that_is_over(
-    make: Callable[..., SqliteJournal], *, status: RunStatus, begun: bool, states: list[str]
-) -> None:
-    journal = make()
-    journal.open_run(NEW, ["words"]).result()
-    if begun:
-        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
-    end(journal, "one", status=status)
-    named = journal.open_run(NEW._replace(id="named"), ["words"]).result()
-    assert (named.state, named.run.id) == (ClaimState.OVER, "one")
-    again = (
-        journal.open_run(NEW._replace(id=f"bare {number}"), ["words"], bare=True).result()
-        for number in (1, 2)
-    )
-    assert [claim.state.value for claim in again] == states
-
-
-def test_a_handle_leads_to_one_run_and_keeps_it(tmp_path: Path) -> None:
-    now = [1000.0]
-    journal = SqliteJournal(tmp_path / "runs.sqlite", kept_seconds=60, clock=lambda: now[0])
-    try:
-        for id in ("one", "two", "three"):
-            journal.open_run(NEW._replace(id=id)).result()
-        assert journal.add_handles("one", ["call a", "call b"], until=5000.0).result()
-        assert journal.add_handles("one", ["call a"], until=6000.0).result()
-        assert not journal.add_handles("two", ["call c", "call a"], until=9000.0).result()
-        assert journal.find("call c").result() is None
-        end(journal, "one", status=RunStatus.DONE)
-        end(journal, "two", status=RunStatus.DONE)
-        now[0] = 5999.0
-        end(journal, "three", status=RunStatus.DONE)
-        found = [journal.load(id).result() is not None for id in ("one", "two")]
-        assert found == [True, False]
-        assert journal.delete("one").result()
-        assert not journal.delete("one").result()
-        assert journal.find("call a").result() is None
-    finally:
-        journal.close()
-
-
-# ── Frames and takeover ─────────────────────────────────────────────────────────────
-
-
-def test_frames_are_numbered_on_under_every_epoch(make: Callable[..., SqliteJournal]) -> None:
-    one, other = make(), make()
-    one.open_run(NEW).result()
-    one.append_frames("one", [b"a", b"b"], epoch=1).result()
-    epoch = take_over(other).run.epoch
-    with pytest.raises(Fenced):
-        one.append_frames("one", [b"x"], epoch=1).result()
-    other.append_frames("one", [b"c"], epoch=epoch, status=RunStatus.DONE).result()
-    read = one.read_frames("one", 1).result()
-    assert read is not None
-    assert (read.bodies, read.run.status, read.run.plan) == ((b"b", b"c"), RunStatus.DONE, b"")
-    assert one.read_frames("none").result() is None
-
-
-def test_a_run_is_cancelled_with_its_last_frame(make: Callable[..., SqliteJournal]) -> None:
-    journal = make()
-    journal.open_run(NEW).result()
-    assert journal.cancel("one", "enough", frames=[b"end"]).result()
-    read = journal.read_frames("one").result()
-    assert read is not None
-    assert (read.bodies, read.run.status) == ((b"end",), RunStatus.CANCELLED)
-
-
-def test_the_background_runs_of_a_dead_worker_are_taken_over_a_few_at_a_time(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    one, other = make(), make()
-    for number in range(6):
-        one.open_run(NEW._replace(id=f"run {number}", background=True)).result()
-    one.open_run(NEW._replace(id="foreground")).result()
-    end(one, "run 5", status=RunStatus.READY)
-    assert [claim.run.id for claim in other.claim_abandoned().result()] == ["run 5"]
-    one.close()
-    taken = [other.claim_abandoned().result() for _ in range(3)]
-    assert [len(claims) for claims in taken] == [4, 1, 0]
-    claims = [*taken[0], *taken[1]]
-    assert {claim.run.id for claim in claims} == {f"run {number}" for number in range(5)}
-    assert all(claim.before == one.worker and claim.run.background for claim in claims)
-
-
-def test_a_change_that_no_one_waits_for_any_more_is_not_made(
-    make: Callable[..., SqliteJournal],
-) -> None:
-    journal = make()
-    held, go_on = threading.Event(), threading.Event()
-
-    def hold(_: float) -> None:
-        held.set()
-        go_on.wait()
-
-    journal.on_commit = hold
-    first = journal.open_run(NEW)
-    assert held.wait(10)
-    cancelled = journal.open_run(NEW._replace(id="two"))
-    assert cancelled.cancel()
-    go_on.set()
-    assert first.result().state is ClaimState.NEW
-    assert journal.load("two").result() is None
-
-
-def test_a_damaged_run_fails_alone(make: Callable[..., SqliteJournal]) -> None:
-    journal = make()
-    journal.open_run(NEW).result()
-    journal.open_run(NEW._replace(id="two")).result()
-    with sqlite3.connect(journal.path) as database:
-        database.execute("UPDATE runs SET status = 'asleep' WHERE id = 'one'")
-    database.close()
-    broken, good = journal.claim("one"), journal.claim("two")
-    with pytest.raises(ValueError, match="asleep"):
-        broken.result()
-    assert good.result() is not None
-
-
-def test_a_file_of_a_newer_version_is_refused(make: Callable[..., SqliteJournal]) -> None:
-    journal = make()
+def test_a_file_of_a_newer_version_is_refused(journal: SqliteJournal) -> None:
     journal.close()
     with sqlite3.connect(journal.path) as database:
         database.execute("PRAGMA user_version = 99")
     database.close()
     with pytest.raises(StoreFailed, match="a newer version of wholecall made it"):
-        make()
+        SqliteJournal(journal.path)

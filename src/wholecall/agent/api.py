@@ -52,8 +52,8 @@ from wholecall.journal.journal_rows import (
     read_messages,
     write_messages,
 )
+from wholecall.journal.postgres_journal import find_store
 from wholecall.journal.run_journal import JournalStore, RunJournal, RunRow, open_journal
-from wholecall.journal.sqlite_journal import find_journal
 from wholecall.messages import Choice, Message, Mode, Native, Request, Role
 from wholecall.protocols.registry import CHAT, decode_choice, decode_request
 from wholecall.protocols.request_fields import tool_names
@@ -110,7 +110,8 @@ class RunOptions(TypedDict, total=False):
     taps: Sequence[Tap]
     """Functions that see every event of the run."""
     journal: str | JournalStore
-    """Where the run is written down, so that it survives a crash: `sqlite:runs.sqlite`."""
+    """Where the run is written down, so that it survives a crash: `sqlite:runs.sqlite`, or
+    `postgresql://…` for more than one machine."""
     id: str
     """The name of a durable run. The same name again is the same run: it returns its result, or
     continues where it was interrupted."""
@@ -328,11 +329,6 @@ class DurableBody:
 
     def halt(self) -> None:
         self._body.halt()
-
-
-def find_store(journal: str | JournalStore) -> JournalStore:
-    """Return the journal of a name; each is opened once in a process."""
-    return find_journal(journal) if isinstance(journal, str) else journal
 
 
 _PLAIN_OPTIONS = (

@@ -1,0 +1,668 @@
+"""The journals of runs in PostgreSQL, for the processes of many machines.
+
+The tables and the rules are those of the SQLite file. One thread writes, and commits everything
+that is waiting in one transaction. Here many workers write at once, so a change locks its run: the
+epoch is checked in the statement that appends, under that lock.
+
+When the server is away, what a run appends waits for it, and nothing begins that needs an intent.
+A commit whose answer was lost may have happened, so every change can be made twice: rows and frames
+that are there already, from the same epoch, are not written again.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import count
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+from wholecall.errors import Fenced
+from wholecall.journal.postgres_server import (
+    GRACE,
+    LIVING,
+    SignOfLife,
+    connect,
+    diagnose_server,
+    load_driver,
+    migrate,
+)
+from wholecall.journal.restore import Row
+from wholecall.journal.run_journal import (
+    LEASE,
+    MOST_CLAIMED,
+    OVER,
+    Claim,
+    ClaimState,
+    JournalStore,
+    RunRow,
+    RunStatus,
+    StoredFrames,
+)
+from wholecall.journal.sqlite_journal import KEPT_SECONDS, find_journal
+from wholecall.storage import StoreFailed
+
+PATIENCE = 120.0
+"""Seconds for which what a run appends waits for a server that is away."""
+_PAUSE = 0.2
+"""Seconds between two attempts to connect."""
+_MOST_CHANGES = 512
+"""Changes in one commit."""
+_MOST_DELETED = 100
+_ATTEMPTS = 20
+"""Of a change that others were in the way of."""
+_FAILED = "the journal of runs cannot be used"
+_REPLACED = "an equal request was sent anew, and nothing had begun"
+_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
+_INSERT_RUN = f"""
+INSERT INTO wholecall.runs ({_RUN}) VALUES ({", ".join(["%s"] * 12)}) ON CONFLICT DO NOTHING
+"""  # noqa: S608 - only our own words
+_SELECT_RUN = f"SELECT {_RUN} FROM wholecall.runs WHERE id = %s"  # noqa: S608 - only our own words
+_OWNED = """
+SELECT id FROM wholecall.runs WHERE id = %(id)s AND epoch = %(epoch)s FOR NO KEY UPDATE
+"""
+"""Locks the run: no other worker can take it over before the rows are committed."""
+_INSERT_ROWS = """
+INSERT INTO wholecall.rows (run, key, epoch, at, body)
+SELECT owned.id, new.key, %(epoch)s, %(now)s, new.body
+FROM owned, unnest(%(keys)s::text[], %(bodies)s::bytea[]) WITH ORDINALITY AS new (key, body, place)
+ORDER BY new.place ON CONFLICT DO NOTHING RETURNING 1
+"""
+_UPDATE_STATUS = """
+UPDATE wholecall.runs SET status = %(status)s, stop = %(stop)s, owner = %(owner)s,
+    touched = %(now)s, due = CASE WHEN %(over)s THEN greatest(%(due)s, (
+        SELECT max(until) FROM wholecall.handles WHERE run = %(id)s)) ELSE due END
+WHERE id IN (SELECT id FROM owned)
+"""
+_APPEND = f"""
+WITH owned AS ({_OWNED}), written AS ({_INSERT_ROWS})
+SELECT (SELECT count(*) FROM owned), (SELECT count(*) FROM written)
+"""  # noqa: S608 - only our own words
+# The rows and the status are one statement: a run is never over and open at once.
+_APPEND_STATUS = f"""
+WITH owned AS ({_OWNED}), written AS ({_INSERT_ROWS}), changed AS ({_UPDATE_STATUS})
+SELECT (SELECT count(*) FROM owned), (SELECT count(*) FROM written)
+"""  # noqa: S608 - only our own words
+# What a tool did stays true: its result is accepted from the epoch that wrote the intent, too.
+_APPEND_RESULT = """
+WITH owned AS (
+    SELECT id FROM wholecall.runs WHERE id = %(id)s AND (epoch = %(epoch)s OR EXISTS (
+        SELECT 1 FROM wholecall.rows WHERE run = %(id)s AND epoch = %(epoch)s
+        AND key LIKE 'intent %%' AND regexp_replace(key, '^intent [^ ]+ ', '') = %(call)s))
+    FOR NO KEY UPDATE
+), written AS (
+    INSERT INTO wholecall.rows (run, key, epoch, at, body)
+    SELECT id, %(key)s, %(epoch)s, %(now)s, %(body)s FROM owned ON CONFLICT DO NOTHING RETURNING 1
+)
+SELECT (SELECT count(*) FROM owned), (SELECT count(*) FROM written)
+"""
+_INSERT_LATE = """
+INSERT INTO wholecall.rows (run, key, epoch, at, body)
+VALUES (%(id)s, %(late)s, %(epoch)s, %(now)s, %(body)s) ON CONFLICT DO NOTHING
+"""
+_ABANDONED = """
+SELECT id FROM wholecall.runs WHERE background AND (status = 'ready' OR status = 'running' AND
+    CASE WHEN owner = %(me)s THEN NOT id = ANY(%(mine)s) ELSE NOT owner = ANY(%(living)s) END)
+ORDER BY created LIMIT %(most)s FOR NO KEY UPDATE SKIP LOCKED
+"""
+_DELETE_DUE = """
+DELETE FROM wholecall.runs WHERE id IN (
+    SELECT id FROM wholecall.runs WHERE due > 0 AND due < %s
+    AND status NOT IN ('waiting', 'client') LIMIT %s FOR UPDATE SKIP LOCKED)
+"""
+_T = TypeVar("_T")
+
+
+class _InTheWay(Exception):
+    """Another worker wrote the same at the same time: look again."""
+
+
+def _measure_nothing(_: float) -> None:
+    """Do nothing: no one is interested."""
+
+
+class _Change(NamedTuple):
+    make: Callable[[Any], Any]
+    made: Future[Any]
+    waits: bool
+    """True if it waits for a server that is away."""
+
+
+class PostgresJournal:
+    """One database; any number of processes may use it, each with one worker."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        kept_seconds: float = KEPT_SECONDS,
+        lease: float = LEASE,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`StoreFailed` if the server cannot be used."""
+        self.worker = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.url = url
+        self._kept_seconds, self._patience = kept_seconds, patience
+        self._lease = lease
+        self.grace = GRACE
+        """Seconds after the server's start in which no worker is dead for want of a session."""
+        self._clock = clock
+        self.on_commit: Callable[[float], None] = _measure_nothing
+        self._mine: set[str] = set()
+        """The runs that this process works on."""
+        self._database: Any = None
+        try:
+            self._database = connect(url)
+            migrate(self._database)
+            self._sign = SignOfLife(url, self.worker)
+        except (self._driver.Error, StoreFailed) as error:
+            self._drop()
+            raise StoreFailed(diagnose_server(error, url)) from None
+        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._backlog: list[_Change | None] = []
+        """Changes that came while the server was away."""
+        self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
+        self._thread.start()
+
+    # ── Runs and their handles ──────────────────────────────────────────────────────
+
+    def open_run(
+        self, run: RunRow, handles: Sequence[str] = (), *, bare: bool = False
+    ) -> Future[Claim]:
+        """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
+
+        `bare`: the request does not say that it was sent before. So it takes the handles of a run
+        that is over. A run that failed after a tool had begun is returned once: the next bare
+        request finds its handle free.
+        """
+        now = self._clock()
+        fresh = run._replace(
+            status=RunStatus.RUNNING, owner=self.worker, epoch=1, created=now, touched=now
+        )
+
+        def change(database: Any) -> Claim:
+            taken = _find_taken(database, run.id, handles=handles)
+            found = None if taken is None else self._claim(database, taken)
+            if found is not None and found.run == fresh:
+                return Claim(ClaimState.NEW, fresh)  # the answer to its commit was lost
+            if found is not None and (found.state is not ClaimState.OVER or not bare):
+                return found
+            if found is not None:
+                query = "DELETE FROM wholecall.handles WHERE name = ANY(%s)"
+                database.execute(query, (list(handles),))
+                if found.run.status is not RunStatus.DONE and found.has_begun:
+                    return found
+            _insert_run(database, fresh, handles=handles)
+            self._mine.add(run.id)
+            return Claim(ClaimState.NEW, fresh)
+
+        return self._submit(change)
+
+    def claim(self, id: str) -> Future[Claim | None]:
+        """Take a run over if its owner is dead or it has none; return None for an unknown id."""
+        return self._submit(lambda database: self._claim(database, id))
+
+    def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
+        """Take over background runs that are READY, or whose workers died: the oldest first."""
+
+        def change(database: Any) -> list[Claim]:
+            values = {
+                "me": self.worker,
+                "mine": list(self._mine),
+                "living": list(self._find_living(database)),
+                "most": most,
+            }
+            found = database.execute(_ABANDONED, values).fetchall()
+            claims = [self._claim(database, id) for (id,) in found]
+            return [claim for claim in claims if claim is not None]
+
+        return self._submit(change)
+
+    def add_handles(self, id: str, handles: Sequence[str], *, until: float) -> Future[bool]:
+        """Let more names lead to a run; False, and no change, if one of them leads to another run.
+
+        The run is kept until then (seconds since 1970), even if it is over.
+        """
+
+        def change(database: Any) -> bool:
+            query = "SELECT 1 FROM wholecall.handles WHERE name = ANY(%s) AND run <> %s"
+            if database.execute(query, (list(handles), id)).fetchone() is not None:
+                return False
+            written = database.execute(
+                "INSERT INTO wholecall.handles (name, run, until) SELECT unnest(%s::text[]), %s, %s"
+                " ON CONFLICT (name) DO UPDATE SET until = excluded.until"
+                " WHERE handles.run = excluded.run",
+                (list(handles), id, until),
+            )
+            if written.rowcount != len(set(handles)):
+                raise _InTheWay
+            query = "UPDATE wholecall.runs SET due = greatest(due, %s) WHERE id = %s AND due > 0"
+            database.execute(query, (until, id))
+            return True
+
+        return self._submit(change)
+
+    def find(self, handle: str) -> Future[str | None]:
+        """Return the id of the run that a handle leads to."""
+
+        def read(database: Any) -> str | None:
+            query = "SELECT run FROM wholecall.handles WHERE name = %s"
+            found = database.execute(query, (handle,)).fetchone()
+            return None if found is None else str(found[0])
+
+        return self._submit(read)
+
+    def load(self, id: str) -> Future[Claim | None]:
+        """Read a run and its rows, without a claim."""
+
+        def read(database: Any) -> Claim | None:
+            run = _read_run(database, id)
+            if run is None:
+                return None
+            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
+            return Claim(state, run, _read_rows(database, id))
+
+        return self._submit(read)
+
+    def list_runs(
+        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
+    ) -> Future[list[RunRow]]:
+        """Return runs without their plans, the latest first."""
+        wanted = [status.value for status in statuses or tuple(RunStatus)]
+        query = (
+            f"SELECT {_RUN.removesuffix(', plan')} FROM wholecall.runs "  # noqa: S608 - only our own words
+            "WHERE status = ANY(%(wanted)s) AND (%(key)s::text IS NULL OR key_id = %(key)s) "
+            "ORDER BY touched DESC LIMIT %(most)s"
+        )
+        values = {"wanted": wanted, "key": key_id, "most": most}
+        return self._submit(
+            lambda database: [_make_run(row) for row in database.execute(query, values)]
+        )
+
+    def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
+        """End a run that is not over, under a new epoch: its owner is fenced."""
+
+        def change(database: Any) -> bool:
+            run = _read_run(database, id, lock=True)
+            if run is None or run.status in OVER:
+                return False
+            epoch = run.epoch + 1
+            query = "UPDATE wholecall.runs SET epoch = %s WHERE id = %s"
+            database.execute(query, (epoch, id))
+            _insert_frames(database, id, frames=frames, first=_count_frames(database, id))
+            values = self._describe(id, epoch=epoch, status=RunStatus.CANCELLED, stop=why)
+            self._append(database, values, rows=())
+            return True
+
+        return self._submit(change)
+
+    def delete(self, id: str) -> Future[bool]:
+        """Forget a run, its rows, frames and handles. Its owner is fenced."""
+        query = "DELETE FROM wholecall.runs WHERE id = %s"
+        return self._submit(lambda database: database.execute(query, (id,)).rowcount == 1)
+
+    def let_go(self, id: str) -> None:
+        """This process works no more on a run, whatever the store says."""
+        self._mine.discard(id)
+
+    def close(self) -> None:
+        """Give up the runs of this worker, and close."""
+        if not self._thread.is_alive():
+            return
+        self._changes.put(None)
+        self._thread.join()
+        self._sign.close()
+        self._drop()
+
+    # ── Rows and frames ─────────────────────────────────────────────────────────────
+
+    def append(
+        self,
+        id: str,
+        rows: Sequence[Row],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+        values = self._describe(id, epoch=epoch, status=status, stop=stop)
+        return self._submit(lambda database: self._append(database, values, rows=rows), waits=True)
+
+    def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
+        """Append a result, from the owner or from the epoch of the intent; return what counts."""
+        key = f"result {call_id}"
+        names = {"id": id, "call": call_id, "key": key, "late": f"late {call_id}"}
+        values = {**names, "epoch": epoch, "now": self._clock(), "body": body}
+
+        def change(database: Any) -> bytes:
+            owned, written = database.execute(_APPEND_RESULT, values).fetchone()
+            if not owned:
+                raise Fenced(f"another worker has taken over the run {id!r}")
+            if written:
+                return body
+            query = "SELECT body, epoch FROM wholecall.rows WHERE run = %s AND key = %s"
+            counts, by = database.execute(query, (id, key)).fetchone()
+            if by != epoch:
+                database.execute(_INSERT_LATE, values)
+            return bytes(counts)
+
+        return self._submit(change, waits=True)
+
+    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
+        """Append a decision; False if there is one. The run becomes READY if it waited."""
+
+        def change(database: Any) -> bool:
+            insert = (
+                "INSERT INTO wholecall.rows (run, key, epoch, at, body) SELECT id, %s, epoch, %s, "
+                "%s FROM wholecall.runs WHERE id = %s ON CONFLICT DO NOTHING"
+            )
+            values = (f"decision {call_id}", self._clock(), body, id)
+            counted = bool(database.execute(insert, values).rowcount == 1)
+            if counted:
+                query = (
+                    "UPDATE wholecall.runs SET status = 'ready', stop = '' "
+                    "WHERE id = %s AND status = 'waiting'"
+                )
+                database.execute(query, (id,))
+            return counted
+
+        return self._submit(change)
+
+    def append_frames(
+        self,
+        id: str,
+        frames: Sequence[bytes],
+        *,
+        epoch: int,
+        status: RunStatus | None = None,
+        stop: str = "",
+    ) -> Future[None]:
+        """Append to the response of a run, and set the status in the same change."""
+        values = self._describe(id, epoch=epoch, status=status, stop=stop)
+        first: list[int] = []  # a second attempt writes the same numbers
+
+        def change(database: Any) -> None:
+            self._append(database, values, rows=())
+            first[:] = first or [_count_frames(database, id)]
+            _insert_frames(database, id, frames=frames, first=first[0])
+
+        return self._submit(change, waits=True)
+
+    def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
+        """Return the frames of a run from a number on; None for an unknown id."""
+
+        def read(database: Any) -> StoredFrames | None:
+            run = _read_run(database, id)
+            query = (
+                "SELECT body FROM wholecall.frames WHERE run = %s AND number >= %s ORDER BY number"
+            )
+            bodies = tuple(bytes(body) for (body,) in database.execute(query, (id, start)))
+            return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
+
+        return self._submit(read)
+
+    # ── Claims ──────────────────────────────────────────────────────────────────────
+
+    def _claim(self, database: Any, id: str) -> Claim | None:
+        run = _read_run(database, id, lock=True)
+        if run is None:
+            return None
+        rows = _read_rows(database, id)
+        if run.status in OVER:
+            return Claim(ClaimState.OVER, run, rows)
+        if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
+            return Claim(ClaimState.BUSY, run, rows)
+        taken = run._replace(
+            owner=self.worker,
+            epoch=run.epoch + 1,
+            status=RunStatus.RUNNING,
+            touched=self._clock(),
+            stop="",
+        )
+        database.execute(
+            "UPDATE wholecall.runs SET owner = %s, epoch = %s, status = 'running', touched = %s, "
+            "stop = '' WHERE id = %s",
+            (taken.owner, taken.epoch, taken.touched, id),
+        )
+        self._mine.add(id)
+        return Claim(ClaimState.TAKEN, taken, rows, run.owner)
+
+    def _is_at_work(self, database: Any, run: RunRow) -> bool:
+        if run.owner == self.worker:
+            return run.id in self._mine
+        return run.owner in self._find_living(database)
+
+    def _find_living(self, database: Any) -> set[str]:
+        limits = {"lease": self._lease, "grace": self.grace}
+        return {id for (id,) in database.execute(LIVING, limits)}
+
+    def _describe(
+        self, id: str, *, epoch: int, status: RunStatus | None, stop: str
+    ) -> Mapping[str, Any]:
+        """Return the values of a statement that appends."""
+        now = self._clock()
+        return {
+            "id": id,
+            "epoch": epoch,
+            "now": now,
+            "status": None if status is None else status.value,
+            "stop": stop,
+            "owner": self.worker if status is RunStatus.RUNNING else "",
+            "over": status in OVER,
+            "due": now + self._kept_seconds,
+        }
+
+    def _append(self, database: Any, values: Mapping[str, Any], *, rows: Sequence[Row]) -> None:
+        """Append rows under an epoch, and set the status, in one statement."""
+        id, epoch = values["id"], values["epoch"]
+        columns = {"keys": [row.key for row in rows], "bodies": [row.body for row in rows]}
+        statement = _APPEND if values["status"] is None else _APPEND_STATUS
+        owned, written = database.execute(statement, {**values, **columns}).fetchone()
+        if not owned:
+            raise Fenced(f"another worker has taken over the run {id!r}")
+        if written < len(rows):
+            there = {row.key: row for row in _read_rows(database, id)}
+            if any(there[row.key] != row._replace(epoch=epoch) for row in rows):
+                raise ValueError(f"the run {id!r} has other rows of these keys: {columns['keys']}")
+        if values["over"]:
+            database.execute(_DELETE_DUE, (values["now"], _MOST_DELETED))
+
+    # ── The thread ──────────────────────────────────────────────────────────────────
+
+    @property
+    def _driver(self) -> ModuleType:
+        return load_driver()
+
+    def _submit(self, make: Callable[[Any], _T], *, waits: bool = False) -> Future[_T]:
+        change = _Change(make, Future(), waits)
+        self._changes.put(change)
+        return change.made
+
+    def _work(self) -> None:
+        while True:
+            taken = self._take()
+            changes = [change for change in taken if change is not None]
+            # A change whose future was cancelled is not made.
+            wanted = [each for each in changes if each.made.set_running_or_notify_cancel()]
+            if wanted:
+                self._make_all(wanted)
+            if None in taken:
+                return
+
+    def _take(self) -> list[_Change | None]:
+        taken = self._backlog or [self._changes.get()]
+        self._backlog = []
+        with suppress(queue.Empty):
+            while taken[-1] is not None and len(taken) < _MOST_CHANGES:
+                taken.append(self._changes.get_nowait())
+        return taken
+
+    def _make_all(self, changes: Sequence[_Change]) -> None:
+        """Make all changes in one transaction; if that fails, each in one of its own."""
+        began = time.monotonic()
+        try:
+            outcomes = self._commit(changes)
+        except (self._driver.Error, _InTheWay, ValueError) as error:
+            for change in self._refuse_impatient(changes, error):
+                _settle(change, self._make_one(change))
+        else:
+            for change, outcome in zip(changes, outcomes, strict=True):
+                _settle(change, outcome)
+        self.on_commit(time.monotonic() - began)
+
+    def _refuse_impatient(self, changes: Sequence[_Change], error: Exception) -> list[_Change]:
+        """While the server is away, fail the changes that do not wait for it; return the others."""
+        with suppress(self._driver.Error):
+            self._connect()
+            return list(changes)
+        for change in changes:
+            if not change.waits:
+                _settle(change, self._fail(error))
+        return [change for change in changes if change.waits]
+
+    def _make_one(self, change: _Change) -> Any:
+        """Make a change in a transaction of its own. If it waits, it outlives a restart."""
+        until = time.monotonic() + (self._patience if change.waits else 0.0)
+        for attempt in count(1):
+            try:
+                return self._commit([change])[0]
+            except ValueError as error:
+                return error  # a damaged row
+            except (self._driver.Error, _InTheWay) as error:
+                is_away = self._database is None or self._database.closed
+                if self._has_to_close(until) if is_away else attempt >= _ATTEMPTS:
+                    return self._fail(error)
+                if is_away:
+                    self._pause(error)
+        return None
+
+    def _has_to_close(self, until: float) -> bool:
+        return time.monotonic() > until or None in self._backlog
+
+    def _pause(self, error: Exception) -> None:
+        """Wait before the next attempt to connect, and refuse what does not wait for it."""
+        time.sleep(_PAUSE)
+        new: list[_Change | None] = []
+        with suppress(queue.Empty):
+            while True:
+                new.append(self._changes.get_nowait())
+        for change in new:
+            if change is None or change.waits:
+                self._backlog.append(change)
+            elif change.made.set_running_or_notify_cancel():
+                _settle(change, self._fail(error))
+
+    def _connect(self) -> None:
+        if self._database is None or self._database.closed:
+            self._drop()
+            self._database = connect(self.url)
+
+    def _commit(self, changes: Sequence[_Change]) -> list[Any]:
+        """Make changes in one transaction. One that is fenced has written nothing."""
+        self._connect()
+        with self._database.transaction():
+            return [_make(self._database, change) for change in changes]
+
+    def _fail(self, error: Exception) -> StoreFailed:
+        why = f"{_FAILED}: {diagnose_server(error, self.url)}"
+        return StoreFailed(f"{_FAILED}; the log says why", why=why)
+
+    def _drop(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            with suppress(self._driver.Error):
+                database.close()
+
+
+def _settle(change: _Change, outcome: Any) -> None:
+    if isinstance(outcome, BaseException):
+        change.made.set_exception(outcome)
+    else:
+        change.made.set_result(outcome)
+
+
+def _make(database: Any, change: _Change) -> Any:
+    try:
+        return change.make(database)
+    except Fenced as error:
+        return error
+
+
+def _find_taken(database: Any, id: str, *, handles: Sequence[str]) -> str | None:
+    query = "SELECT run FROM wholecall.handles WHERE name = ANY(%s) LIMIT 1"
+    found = database.execute(query, (list(handles),)).fetchone() if handles else None
+    if found is None:
+        found = database.execute("SELECT id FROM wholecall.runs WHERE id = %s", (id,)).fetchone()
+    return None if found is None else str(found[0])
+
+
+def _insert_run(database: Any, run: RunRow, *, handles: Sequence[str]) -> None:
+    values = run._replace(status=run.status.value)  # type: ignore[arg-type]
+    inserted = database.execute(_INSERT_RUN, values).rowcount
+    # Sorted, so that two equal requests do not wait for each other.
+    insert = (
+        "INSERT INTO wholecall.handles (name, run) SELECT unnest(%s::text[]), %s "
+        "ON CONFLICT DO NOTHING"
+    )
+    names = sorted(set(handles))
+    inserted += database.execute(insert, (names, run.id)).rowcount if names else 0
+    if inserted != 1 + len(names):
+        raise _InTheWay
+
+
+def _make_run(row: Sequence[Any]) -> RunRow:
+    run = RunRow(*row)
+    return run._replace(status=RunStatus(run.status), plan=bytes(run.plan))
+
+
+def _read_run(database: Any, id: str, *, lock: bool = False) -> RunRow | None:
+    query = f"{_SELECT_RUN} FOR NO KEY UPDATE" if lock else _SELECT_RUN
+    row = database.execute(query, (id,)).fetchone()
+    return None if row is None else _make_run(row)
+
+
+def _read_rows(database: Any, id: str) -> tuple[Row, ...]:
+    query = "SELECT key, body, epoch FROM wholecall.rows WHERE run = %s ORDER BY number"
+    found = database.execute(query, (id,)).fetchall()
+    return tuple(Row(key, bytes(body), epoch) for key, body, epoch in found)
+
+
+def _count_frames(database: Any, id: str) -> int:
+    query = "SELECT coalesce(max(number) + 1, 0) FROM wholecall.frames WHERE run = %s"
+    return int(database.execute(query, (id,)).fetchone()[0])
+
+
+def _insert_frames(database: Any, id: str, *, frames: Sequence[bytes], first: int) -> None:
+    """Number the frames on: a client resumes after one of them."""
+    insert = (
+        "INSERT INTO wholecall.frames (run, number, body) SELECT %s, %s + new.place - 1, new.body "
+        "FROM unnest(%s::bytea[]) WITH ORDINALITY AS new (body, place) ON CONFLICT DO NOTHING"
+    )
+    if frames:
+        database.execute(insert, (id, first, list(frames)))
+
+
+_OPEN: dict[tuple[int, str], PostgresJournal] = {}
+"""The journals that this process has opened by their addresses. A child has to open its own."""
+
+
+def find_store(journal: str | JournalStore) -> JournalStore:
+    """Return the journal of a name: `sqlite:runs.sqlite`, or `postgresql://…`; each is opened once
+    in a process."""
+    if not isinstance(journal, str):
+        return journal
+    if journal.partition(":")[0] not in {"postgresql", "postgres"}:
+        return find_journal(journal)
+    key = (os.getpid(), journal)
+    if key not in _OPEN:
+        _OPEN[key] = PostgresJournal(journal)
+    return _OPEN[key]

@@ -1,0 +1,253 @@
+"""Every store holds runs for its workers: one owner, one end, no lost result."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from journal_stores import Stores
+from wholecall.errors import Fenced
+from wholecall.journal.restore import Row
+from wholecall.journal.run_journal import Claim, ClaimState, JournalStore, RunRow, RunStatus
+
+NEW = RunRow("one", model="m", plan=b"{}")
+
+
+def read_keys(journal: JournalStore, id: str = "one") -> list[str]:
+    found = journal.load(id).result()
+    assert found is not None
+    return [row.key for row in found.rows]
+
+
+def test_of_two_equal_handles_the_second_leads_to_the_first(
+    make: Stores,
+) -> None:
+    one, other = make(), make()
+    claims: list[Claim] = []
+    barrier = threading.Barrier(8)
+
+    def claim(number: int) -> None:
+        barrier.wait()
+        journal = (one, other)[number % 2]
+        claims.append(journal.open_run(NEW._replace(id=f"run {number}"), ["key a"]).result())
+
+    threads = [threading.Thread(target=claim, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({claim.run.id for claim in claims}) == 1
+    states = sorted(claim.state.value for claim in claims)
+    assert states == ["busy"] * 7 + ["new"]
+
+
+def test_a_worker_whose_run_was_taken_over_is_fenced(make: Stores) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    taken = make.take_over(other)
+    with pytest.raises(Fenced, match="has taken over the run 'one'"):
+        one.append("one", [Row("intent 1 b", b"")], epoch=1).result()
+    other.append("one", [Row("intent 1 b", b"")], epoch=taken.run.epoch).result()
+    assert read_keys(one) == ["intent 1 b"]
+
+
+def test_a_result_counts_from_the_worker_that_wrote_the_intent(
+    make: Stores,
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append("one", [Row("intent 1 a b", b"")], epoch=1).result()
+    epoch = make.take_over(other).run.epoch
+    assert one.append_result("one", "a b", body=b"real", epoch=1).result() == b"real"
+    assert other.append_result("one", "a b", body=b"unknown", epoch=epoch).result() == b"real"
+    with pytest.raises(Fenced):
+        one.append_result("one", "c", body=b"real", epoch=1).result()
+
+
+def test_a_result_after_another_one_counted_is_kept_as_late(
+    make: Stores,
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    epoch = make.take_over(other).run.epoch
+    other.append_result("one", "a", body=b"unknown", epoch=epoch).result()
+    assert one.append_result("one", "a", body=b"real", epoch=1).result() == b"unknown"
+    assert read_keys(one) == ["intent 1 a", "result a", "late a"]
+
+
+def test_a_run_is_busy_while_its_worker_lives_and_not_longer(
+    make: Stores,
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    found = other.claim("one").result()
+    assert found is not None
+    assert found.state is ClaimState.BUSY
+    one.close()
+    found = other.claim("one").result()
+    assert found is not None
+    assert (found.state, found.before, found.run.epoch) == (ClaimState.TAKEN, one.worker, 2)
+
+
+def test_a_worker_without_a_sign_of_life_has_lost_its_runs(
+    make: Stores,
+) -> None:
+    one, other = make(), make(lease=-1.0)
+    one.open_run(NEW).result()
+    found = other.claim("one").result()
+    assert found is not None
+    assert found.state is ClaimState.TAKEN
+
+
+def test_a_cancelled_run_fences_its_owner(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    assert journal.cancel("one", "not wanted any more").result()
+    assert not journal.cancel("one", "again").result()
+    with pytest.raises(Fenced):
+        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    (run,) = journal.list_runs([RunStatus.CANCELLED]).result()
+    assert (run.id, run.stop) == ("one", "not wanted any more")
+    assert journal.list_runs([RunStatus.RUNNING]).result() == []
+    assert journal.list_runs(key_id="other").result() == []
+
+
+def test_a_finished_run_is_kept_for_its_time(make: Stores) -> None:
+    now = [1000.0]
+    journal = make(kept_seconds=60, clock=lambda: now[0])
+    journal.open_run(NEW, ["key a"]).result()
+    journal.append("one", (), epoch=1, status=RunStatus.DONE).result()
+    for id, at, found in (("two", 1059.0, "one"), ("three", 1061.0, None)):
+        now[0] = at
+        journal.open_run(NEW._replace(id=id)).result()
+        journal.append(id, (), epoch=1, status=RunStatus.DONE).result()
+        assert journal.find("key a").result() == found
+
+
+# ── Handles ─────────────────────────────────────────────────────────────────────────
+
+
+def end(journal: JournalStore, id: str, *, status: RunStatus) -> None:
+    journal.append(id, (), epoch=1, status=status).result()
+
+
+@pytest.mark.parametrize(
+    ("status", "begun", "states"),
+    [
+        pytest.param(RunStatus.DONE, True, ["new", "busy"], id="after an answer it is a new run"),
+        pytest.param(RunStatus.FAILED, False, ["new", "busy"], id="nothing had begun: a new run"),
+        pytest.param(RunStatus.FAILED, True, ["over", "new"], id="a tool had begun: told once"),
+        pytest.param(RunStatus.CANCELLED, True, ["over", "new"], id="cancelled: told once"),
+    ],
+)
+def test_a_bare_request_takes_the_handle_of_a_run_that_is_over(
+    make: Stores, *, status: RunStatus, begun: bool, states: list[str]
+) -> None:
+    journal = make()
+    journal.open_run(NEW, ["words"]).result()
+    if begun:
+        journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    end(journal, "one", status=status)
+    named = journal.open_run(NEW._replace(id="named"), ["words"]).result()
+    assert (named.state, named.run.id) == (ClaimState.OVER, "one")
+    again = (
+        journal.open_run(NEW._replace(id=f"bare {number}"), ["words"], bare=True).result()
+        for number in (1, 2)
+    )
+    assert [claim.state.value for claim in again] == states
+
+
+def test_a_handle_leads_to_one_run_and_keeps_it(make: Stores) -> None:
+    now = [1000.0]
+    journal = make(kept_seconds=60, clock=lambda: now[0])
+    for id in ("one", "two", "three"):
+        journal.open_run(NEW._replace(id=id)).result()
+    assert journal.add_handles("one", ["call a", "call b"], until=5000.0).result()
+    assert journal.add_handles("one", ["call a"], until=6000.0).result()
+    assert not journal.add_handles("two", ["call c", "call a"], until=9000.0).result()
+    assert journal.find("call c").result() is None
+    end(journal, "one", status=RunStatus.DONE)
+    end(journal, "two", status=RunStatus.DONE)
+    now[0] = 5999.0
+    end(journal, "three", status=RunStatus.DONE)
+    found = [journal.load(id).result() is not None for id in ("one", "two")]
+    assert found == [True, False]
+    assert journal.delete("one").result()
+    assert not journal.delete("one").result()
+    assert journal.find("call a").result() is None
+
+
+# ── Frames and takeover ─────────────────────────────────────────────────────────────
+
+
+def test_frames_are_numbered_on_under_every_epoch(make: Stores) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append_frames("one", [b"a", b"b"], epoch=1).result()
+    epoch = make.take_over(other).run.epoch
+    with pytest.raises(Fenced):
+        one.append_frames("one", [b"x"], epoch=1).result()
+    other.append_frames("one", [b"c"], epoch=epoch, status=RunStatus.DONE).result()
+    read = one.read_frames("one", 1).result()
+    assert read is not None
+    assert (read.bodies, read.run.status, read.run.plan) == ((b"b", b"c"), RunStatus.DONE, b"")
+    assert one.read_frames("none").result() is None
+
+
+def test_a_run_is_cancelled_with_its_last_frame(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    assert journal.cancel("one", "enough", frames=[b"end"]).result()
+    read = journal.read_frames("one").result()
+    assert read is not None
+    assert (read.bodies, read.run.status) == ((b"end",), RunStatus.CANCELLED)
+
+
+def test_the_background_runs_of_a_dead_worker_are_taken_over_a_few_at_a_time(
+    make: Stores,
+) -> None:
+    one, other = make(), make()
+    for number in range(6):
+        one.open_run(NEW._replace(id=f"run {number}", background=True)).result()
+    one.open_run(NEW._replace(id="foreground")).result()
+    end(one, "run 5", status=RunStatus.READY)
+    assert [claim.run.id for claim in other.claim_abandoned().result()] == ["run 5"]
+    one.close()
+    taken = [other.claim_abandoned().result() for _ in range(3)]
+    assert [len(claims) for claims in taken] == [4, 1, 0]
+    claims = [*taken[0], *taken[1]]
+    assert {claim.run.id for claim in claims} == {f"run {number}" for number in range(5)}
+    assert all(claim.before == one.worker and claim.run.background for claim in claims)
+
+
+def test_a_change_that_no_one_waits_for_any_more_is_not_made(
+    make: Stores,
+) -> None:
+    journal = make()
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(_: float) -> None:
+        held.set()
+        go_on.wait()
+
+    journal.on_commit = hold
+    first = journal.open_run(NEW)
+    assert held.wait(10)
+    cancelled = journal.open_run(NEW._replace(id="two"))
+    assert cancelled.cancel()
+    go_on.set()
+    assert first.result().state is ClaimState.NEW
+    assert journal.load("two").result() is None
+
+
+def test_a_damaged_run_fails_alone(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    journal.open_run(NEW._replace(id="two")).result()
+    make.change("UPDATE wholecall.runs SET status = 'asleep' WHERE id = 'one'")
+    broken, good = journal.claim("one"), journal.claim("two")
+    with pytest.raises(ValueError, match="asleep"):
+        broken.result()
+    assert good.result() is not None
