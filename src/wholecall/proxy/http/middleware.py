@@ -27,6 +27,7 @@ from wholecall.proxy.http.client_request import (
     CALLER,
     Caller,
     HeaderChecks,
+    Headers,
     approve_preflight,
     check_head,
     choose_request_id,
