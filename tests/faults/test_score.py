@@ -12,10 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from faults.careful_agent import Agent
-from wholecall.faults.agent_verdict import Conduct, Verdict, judge
 from wholecall.faults.fault_server import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
-from wholecall.faults.score import Score, score
+from wholecall.faults.score import Conduct, Score, Verdict, judge, score
 from wholecall.faults.script import Form, ToolRun
 
 HERE = Path(__file__).parent

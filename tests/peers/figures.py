@@ -26,9 +26,9 @@ from peers.programs import Run
 from peers.proxy_agents import CLIENTS, Client
 from peers.tasks import KEY, Task
 from proxy_server import Offer, Served, proxying, upstream
-from wholecall.faults.agent_verdict import Conduct, Judgement, Verdict, judge
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import SCENARIOS, find_scenario
+from wholecall.faults.score import Conduct, Judgement, Verdict, judge
 from wholecall.faults.script import Form
 
 UPSTREAMS = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}

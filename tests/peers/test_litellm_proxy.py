@@ -24,8 +24,8 @@ from peers.proxy_agents import CLIENTS
 from peers.tasks import Task
 from proxy_server import Offer, proxy_in_thread, upstream
 from wholecall.faults import start_in_thread
-from wholecall.faults.agent_verdict import Conduct, Verdict, judge
 from wholecall.faults.scenarios import find_scenario
+from wholecall.faults.score import Conduct, Verdict, judge
 
 # One of them for all tests: it takes long to start.
 pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("litellm")]

@@ -15,9 +15,9 @@ from peers.figures import EVERY, LATE, SECONDS, Figures, attempt, serving, try_a
 from peers.proxy_agents import CLIENTS
 from peers.tasks import Task
 from proxy_server import Offer, in_loop, proxying, upstream, within
-from wholecall.faults.agent_verdict import Verdict
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import find_scenario
+from wholecall.faults.score import Verdict
 from wholecall.faults.script import FINAL_TEXT, TOOLS
 from wholecall.proxy.config.schema import Secret
 from wholecall.proxy.handlers import response_writer

@@ -30,8 +30,8 @@ from real_agents.casting import (
     read_runs,
 )
 from wholecall.faults import FaultServer, start_in_thread
-from wholecall.faults.agent_verdict import find_forbidden
 from wholecall.faults.scenarios import SCENARIOS
+from wholecall.faults.score import find_forbidden
 from wholecall.faults.script import Expected, Form, ToolRun
 
 UPSTREAMS = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}

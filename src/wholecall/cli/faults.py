@@ -15,10 +15,9 @@ from typing import Annotated
 import typer
 
 from wholecall.arguments.describe import cut, show
-from wholecall.faults.agent_verdict import Verdict
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import PREFIX, SCENARIOS
-from wholecall.faults.score import Score, score
+from wholecall.faults.score import Score, Verdict, score
 from wholecall.faults.script import EVERYWHERE, Scenario, ToolRun
 
 app = typer.Typer(

@@ -19,7 +19,6 @@ from typing import Any
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import JSON
 from wholecall.faults import anthropic_wire, openai_wire
-from wholecall.faults.agent_verdict import is_same
 from wholecall.faults.anthropic_wire import AnthropicFaultWriter
 from wholecall.faults.http_server import Handle, HttpExchange, HttpServer
 from wholecall.faults.openai_wire import ChatFaultWriter, ResponsesFaultWriter
@@ -36,6 +35,7 @@ from wholecall.faults.script import (
     ScriptAnswer,
     ToolRun,
     calls,
+    is_same,
 )
 from wholecall.faults.wire_writer import CREATED, FaultWriter, fold
 
@@ -272,6 +272,11 @@ class Memory:
     def receive(self, question: ScenarioRequest, scenario: str) -> int:
         """Note a request; return how often the same was asked before."""
         attempt = self._count(question.conversation)
+        self.note(question, scenario, attempt=attempt)
+        return attempt
+
+    def note(self, question: ScenarioRequest, scenario: str, *, attempt: int = 0) -> None:
+        """Keep a request; one that is refused is not an attempt."""
         received = ReceivedRequest(
             scenario=scenario,
             form=question.form,
@@ -280,7 +285,6 @@ class Memory:
             body=question.body,
         )
         self.received.append(received)
-        return attempt
 
     def forget(self) -> None:
         """Begin anew."""
@@ -477,6 +481,7 @@ class ScriptedUpstream:
             return await refuse(_NOT_FOUND, message=str(error))
         refusal = _find_refusal(scenario, question)
         if refusal:
+            self._memory.note(question, scenario.name)
             return await refuse(_BAD_REQUEST, message=refusal)
         attempt = self._memory.receive(question, scenario.name)
         turn = _find_turn(scenario, question)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+from wholecall.assembly.json_scanner import same_json
 from wholecall.events import JSON, Start
 from wholecall.messages import ToolSpec
 
@@ -167,6 +168,11 @@ class ToolRun(NamedTuple):
 
     tool: str
     arguments: Mapping[str, JSON]
+
+
+def is_same(run: ToolRun, other: ToolRun) -> bool:
+    """Return True if two runs are of the same tool with the same arguments."""
+    return run.tool == other.tool and same_json(run.arguments, other.arguments)
 
 
 class Form(NamedTuple):

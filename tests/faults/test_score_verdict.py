@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wholecall.faults.agent_verdict import Conduct, Verdict, judge
+from wholecall.faults.score import Conduct, Verdict, judge
 from wholecall.faults.script import Expected, ToolRun
 
 OSLO = ToolRun("get_weather", {"city": "Oslo"})
