@@ -27,7 +27,6 @@ from wholecall.proxy.http.client_request import (
     CALLER,
     Caller,
     HeaderChecks,
-    Headers,
     approve_preflight,
     check_head,
     choose_request_id,
@@ -332,13 +331,13 @@ class ProxyMiddleware:
         arrival = HeaderChecks.of(scope)
         request_id = choose_request_id(arrival)
         refuse = partial(_refuse_socket, send)
-        reply = HttpReply(refuse, arrival.path, receive=receive, request_id=request_id)
-        reply.on_refusal = self.on_refusal
+        reply = HttpReply(refuse, arrival.path, receive=receive)
+        reply.on_refusal, reply.request_id = self.on_refusal, request_id
         try:
-            self._look_at(arrival, reply)
+            reply.origin = check_head(arrival, self._config, public=False)
             key = self._find_key(arrival)
             reply.key_id = key.id
-            scope[CALLER] = Caller(key, request_id, Headers(arrival.by_name), refuse=reply.note)
+            scope[CALLER] = Caller(key, request_id, arrival.named, refuse=reply.note)
             scope[ADMISSION] = partial(self._take_place, arrival)
             await self._app(scope, receive, reply.send)
         except RequestRefused as refused:
