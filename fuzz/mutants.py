@@ -745,6 +745,48 @@ MUTANTS = [
         "tests/dialects/test_provenance.py",
     ),
     Mutant(
+        "provenance: a large number hides a call in another format",
+        "dialects/provenance.py",
+        'frozenset(map(_squeeze, (str(leaf), f"{leaf:,}", *exponent)))',
+        "frozenset(exponent)",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: an emoji that JSON escapes hides a call",
+        "dialects/provenance.py",
+        "text = join_halves(text)  #",
+        "pass  #",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a call without arguments runs in another format",
+        "dialects/provenance.py",
+        "return call.is_whole and _as_call(name).search(self.plain) is not None",
+        "return False",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a value that says nothing hides the others",
+        "dialects/provenance.py",
+        "telling = [(key, ways) for key, ways in parts if ways] or parts",
+        "telling = list(parts)",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a notice in the middle of a text hides a call",
+        "dialects/provenance.py",
+        "in (*pairwise(texts), *zip(texts, texts, strict=True))",
+        "in pairwise(texts)",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: arguments that are encoded twice are none",
+        "dialects/provenance.py",
+        "return again if isinstance(again, dict) else value",
+        "return value",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
         "position: a call runs although words follow it",
         "dialects/rescue.py",
         "prose, self._held = self._held, []",
@@ -768,9 +810,23 @@ MUTANTS = [
     Mutant(
         "quotation: a call in quotation marks runs",
         "dialects/quotation.py",
-        "if state.fence or state.closer or state.marks:",
+        "if fence or state.closer or state.marks:",
         "if False:",
         "tests/dialects/test_quotation.py tests/dialects/test_engine.py",
+    ),
+    Mutant(
+        "quotation: a call in a comment runs",
+        "dialects/quotation.py",
+        "or _COMMENT.match(state.head) is not None",
+        "or False",
+        "tests/dialects/test_quotation.py",
+    ),
+    Mutant(
+        "quotation: a call between quotation marks on lines of their own runs",
+        "dialects/quotation.py",
+        'if line in _QUOTE_LINES and fence in ("", line):',
+        "if False:",
+        "tests/dialects/test_quotation.py",
     ),
     Mutant(
         "quotation: a call runs although words stand before it on its line",
@@ -782,8 +838,8 @@ MUTANTS = [
     Mutant(
         "an announced dialect: a call that stands in the conversation runs",
         "dialects/emulation/emulated_answer.py",
-        "and not self._provenance.quotes(",
-        "and not (lambda *_, **__: False)(",
+        "and said.quotes(found.call, calls, by_arguments=False)",
+        "and False",
         "tests/dialects/emulation/test_emulated_answer.py",
     ),
     Mutant(
@@ -791,6 +847,13 @@ MUTANTS = [
         "dialects/engine.py",
         "self._output.spoil_since(before, IN_A_SENTENCE)",
         "pass",
+        "tests/dialects/emulation/test_emulated_answer.py",
+    ),
+    Mutant(
+        "an announced dialect: a tool starts before the rest of the call's line is known",
+        "dialects/emulation/emulated_answer.py",
+        "if isinstance(each, CallDelta | CallSealed):\n                self._held.append(each)",
+        "if False:\n                pass",
         "tests/dialects/emulation/test_emulated_answer.py",
     ),
     Mutant(

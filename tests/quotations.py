@@ -234,12 +234,6 @@ AT_THE_BEGINNING = {
 NEVER_RESCUED = {"functionary_v32", "yaml_xml"}
 """Formats that look so much like other texts that they have to be announced."""
 
-NO_THINK = {
-    *("apriel", "cohere_cmd3", "cohere_cmd4", "inkling", "apertus", "harmony", "solar_open"),
-    *("muse_atem", "kimi_k3", "minimax_m3", "gemma4"),
-}
-"""Dialects of models that do not think in `<think>`, but in marks of their own or not at all."""
-
 
 # ── Framings ────────────────────────────────────────────────────────────────────────
 
@@ -345,6 +339,8 @@ _FRAMINGS: list[tuple[str, Write, Must, Must]] = [
     ("wide quotes, alone", within("＂…＂"), NOT, NOT),
     ("primes, alone", within("〝…〞"), NOT, NOT),
     ("quotes on lines of their own", within("“\n…\n”"), NOT, NOT),
+    ("three quotes on lines of their own", within('"""\n…\n"""'), NOT, NOT),
+    ("a quote on a line of its own", within("It says:\n'\n…\n'\nNo."), NOT, NOT),
     # ── code
     ("inline code", within("The page says `…`."), NOT, NOT),
     ("inline code, alone", within("`…`"), NOT, NOT),
@@ -376,9 +372,9 @@ _FRAMINGS: list[tuple[str, Write, Must, Must]] = [
     ("a comment on lines of its own", within("<!--\n…\n-->"), NOT, NOT),
     ("a comment behind prose", within("I read it. <!-- … --> Nothing else."), NOT, NOT),
     ("a comment that stays open", within("<!-- the page says\n…"), NOT, NOT),
-    ("a comment of C's", within("/* …\n*/"), NOT, OPEN),
-    ("a comment behind slashes", lines("// "), NOT, OPEN),
-    ("a comment behind a hash", lines("# "), NOT, OPEN),
+    ("a comment of C's", within("/* …\n*/"), NOT, NOT),
+    ("a comment behind slashes", lines("// "), NOT, NOT),
+    ("a comment behind a hash", lines("# "), NOT, NOT),
     ("a table's cell", within("| line | text |\n|---|---|\n| 7 | … |"), NOT, NOT),
     ("a table's cell, then prose", within("| 7 | … |\n\nI left it."), NOT, NOT),
     ("preformatted", within("The page:\n<pre>…</pre>"), NOT, NOT),

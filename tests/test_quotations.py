@@ -22,7 +22,6 @@ from quotations import (
     HERMES,
     LATER,
     NEVER_RESCUED,
-    NO_THINK,
     OTHER,
     TOOLS,
     Conversation,
@@ -80,8 +79,7 @@ def test_what_runs_in_an_announced_dialect(form: Format) -> None:
 
     def must(framing: Framing) -> Must:
         unread = framing.name.startswith("a short") and form.name in AT_THE_BEGINNING
-        unknown = "reasoning" in framing.name and form.name in NO_THINK
-        return Must.OPEN if unread or unknown else framing.announced
+        return Must.OPEN if unread else framing.announced
 
     def play(framing: Framing) -> Outcome:
         return announce(form.announced, framing.write(call), messages=LATER)

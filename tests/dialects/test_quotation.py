@@ -54,6 +54,17 @@ ROWS: list[tuple[str, str, bool]] = [
     ("marks in marks", "«a “b” ", True),
     ("a closer without an opener", "a” b ", False),
     ("very many of them", "“" * 40 + "”" * 16, False),
+    ("a comment behind slashes", "// ", True),
+    ("a comment behind slashes ends with its line", "// x\n", False),
+    ("a comment behind a hash", "  # ", True),
+    ("slashes in an address", "See https://example.org ", False),
+    ("three marks alone on a line", 'It says\n"""\n', True),
+    ("three marks, closed", 'It says\n"""\nx\n"""\n', False),
+    ("a mark alone on a line", "'\nx\n", True),
+    ("one in a fence is none", '```\n"\n```\n', False),
+    ("another one does not close it", '"""\n"\n', True),
+    ("thoughts", "<think>\nHm.\n", True),
+    ("thoughts, closed", "<think>\nHm.\n</think>\n", False),
 ]
 
 
@@ -72,6 +83,14 @@ def test_a_line_end_ends_the_marks_of_a_line() -> None:
     quotation = Quotation()
     quotation.add("> x")
     assert (quotation.holds(), quotation.holds(new_line=True)) == (True, False)
+
+
+def test_a_line_end_begins_and_ends_a_quotation_after_a_mark_alone() -> None:
+    quotation = Quotation()
+    quotation.add('"""')
+    assert quotation.holds(new_line=True)
+    quotation.add('\nx\n"""')
+    assert not quotation.holds(new_line=True)
 
 
 def test_to_go_back() -> None:

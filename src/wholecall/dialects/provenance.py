@@ -32,9 +32,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
-from wholecall.arguments.parse import Parsed, parse
+from wholecall.arguments.parse import Parsed, join_halves, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
 from wholecall.dialects.dialect_registry import AUTO
@@ -78,7 +78,7 @@ _CODE = re.compile(
     r"|(?P<octal>[01][0-7]{2}))"
 )
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})++")
-_ESCAPED = re.compile(r"(?<!\\)\\++([nrt])")
+_ESCAPED = re.compile(r"(?<!\\)\\++([nrtNRT])")
 _ESCAPE_ROUNDS = 3
 """Rounds of unescaping, for JSON in HTML in JSON, or the other way round."""
 _LINE_PREFIX = re.compile(
@@ -100,7 +100,11 @@ _INVISIBLE = re.compile(
 that would make a text many times as long."""
 _DROPPED = "`>*|~_+"
 _QUOTES = re.compile("['‘’“”„‟«»‹›「」『』〝〞〟]")  # noqa: RUF001 - that is the point
-_SIGN = re.compile(r"[<{(\[=✿&%\\\U000e0000-\U000e007f＜｛（［＝]")  # noqa: RUF001 - NFKC
+_SIGN = re.compile(
+    r'[<{(\[="✿&%\\\U000e0000-\U000e007f＜｛（［＝]|^[ \t]{0,8}[\w.-]{1,64}:',  # noqa: RUF001 - NFKC
+    re.MULTILINE,
+)
+"""What every call needs: a bracket, an assignment, an escape for one, or a key of YAML."""
 _MARKUP = re.compile(r"<[^<>]*+>")
 _MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
 
@@ -122,8 +126,9 @@ def _unescape(text: str) -> str:
         before, text = text, _PERCENT.sub(_unquote, _CODE.sub(_decode, html.unescape(text)))
         if text == before:
             break
-    text = _ESCAPED.sub(lambda found: "\t" if found[1] == "t" else "\n", text)
+    text = _ESCAPED.sub(lambda found: "\t" if found[1] in "tT" else "\n", text)
     if not text.isascii():
+        text = join_halves(text)  # of an emoji that JSON escapes
         text = _SHADOWS.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
         text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
     text = _LINE_PREFIX.sub("", _INVISIBLE.sub("", text))
@@ -183,27 +188,52 @@ class FoundCall:
 
     def read(self) -> JSON:
         """Return its arguments as a value, repaired if necessary; None if they cannot be read."""
-        text = self.arguments or "{}"
-        parsed = parse(text)
-        if not isinstance(parsed, Parsed) and is_repairable(text):
-            repaired = repair(text)
-            parsed = parsed if repaired is None else parse(repaired.text)
-        return parsed.value if isinstance(parsed, Parsed) else None
+        value = _read_json(self.arguments or "{}")
+        again = _read_json(value) if isinstance(value, str) else None
+        return again if isinstance(again, dict) else value  # an object may be encoded twice
 
 
-def _leaves(value: JSON) -> Iterator[tuple[str, str]]:
-    """Yield each key with the text of its value; for lists and objects, yield their contents."""
+def _read_json(text: str) -> JSON:
+    parsed = parse(text)
+    if not isinstance(parsed, Parsed) and is_repairable(text):
+        repaired = repair(text)
+        parsed = parsed if repaired is None else parse(repaired.text)
+    return parsed.value if isinstance(parsed, Parsed) else None
+
+
+_CONSTANTS = frozenset({"", "true", "false", "null", "none", "nil"})
+"""Each format spells these in its own way, and a tag has no other way to write them."""
+_MOST_FLOAT = 1e300
+"""A larger integer may not be a floating-point number."""
+_PUNCTUATION = ".,;:!?…。"
+"""Signs that may be added to the end of a value when it is quoted."""
+
+
+def _leaves(value: JSON) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield each key with the spellings of its value; for lists and objects, yield their contents.
+    A value that says nothing has no spelling."""
     todo: list[tuple[str, JSON]] = [("", value)]
     while todo:
         key, node = todo.pop()
-        if isinstance(node, Mapping):
+        if isinstance(node, Mapping) and node:
             todo += node.items()
-        elif isinstance(node, Sequence) and not isinstance(node, str):
+        elif isinstance(node, Sequence) and not isinstance(node, str) and node:
             todo += ((key, each) for each in node)
-        elif isinstance(node, str):
-            yield key, _squeeze(node)
-        else:  # each format spells true and null in its own way
-            yield key, "" if node is None or isinstance(node, bool) else f"{node:g}"
+        else:
+            yield key, _spellings(node)
+
+
+def _spellings(leaf: JSON) -> frozenset[str]:
+    """Return the ways to write a value, squeezed; none for one that says nothing."""
+    if isinstance(leaf, str):
+        text = _squeeze(leaf)
+        return frozenset() if text in _CONSTANTS else frozenset({text.rstrip(_PUNCTUATION) or text})
+    if isinstance(leaf, bool) or not isinstance(leaf, int | float):
+        return frozenset()
+    if leaf == int(leaf):
+        leaf = int(leaf)  # 1e3 is 1000
+    exponent = (f"{leaf:g}",) if abs(leaf) < _MOST_FLOAT else ()
+    return frozenset(map(_squeeze, (str(leaf), f"{leaf:,}", *exponent)))
 
 
 def calls_in(given: Iterable[object]) -> list[FoundCall]:
@@ -228,7 +258,34 @@ def _as_markup(name: str, after: str) -> re.Pattern[str]:
     return re.compile(rf"(?:^|[^\w\s])[ \t]{{0,4}}{re.escape(name)}{after}", re.MULTILINE)
 
 
+@lru_cache(maxsize=256)
+def _as_name(name: str) -> re.Pattern[str]:
+    """Return a pattern for the name of a tool in markup, or before its arguments."""
+    return re.compile(
+        rf"{_as_markup(name, '').pattern}|\b{re.escape(name)}[ \t]{{0,4}}[({{]", re.MULTILINE
+    )
+
+
 _AFTER_KEY = r"""(?:["'<>]|[ \t]{0,4}[=:])"""
+_MOST_PARTS = 32
+"""The most values of a call that are searched for: if all of these are found, it is quoted."""
+_NAMING = (
+    r'"(?:name|tool|tool_name|function|recipient_name|action)"[ \t]{0,4}:[ \t]{0,4}"'
+    r'|(?:<function|<invoke|<tool_call|<tool)[ \t]{0,4}(?:name[ \t]{0,4})?=[ \t]{0,4}"?'
+    r"|(?:\|>|<tool_call>|\[tool_calls\])\s{0,4}|^action:[ \t]{0,4}|to=(?=functions)"
+)
+"""What precedes the name of a tool in calls. A name alone may be a word, or a button of a page."""
+
+
+@lru_cache(maxsize=256)
+def _as_call(name: str) -> re.Pattern[str]:
+    """Return a pattern for a call without arguments, in any format that marks the name as one."""
+    escaped = re.escape(name)
+    return re.compile(
+        rf"(?:{_NAMING})(?:functions[.:])?{escaped}(?!\w)"
+        rf"|<{escaped}(?:\s{{0,4}}/>|></{escaped}>)|[\[(]{escaped}\(\)",
+        re.MULTILINE,
+    )
 
 
 class _Said:
@@ -256,20 +313,30 @@ class _Said:
         return alone or _squeeze(call.name) in self.squeezed
 
     def _holds_parts(self, call: FoundCall) -> bool:
-        parts = set(_leaves(call.read()))
+        name = _unescape(call.name)
+        parts = dict.fromkeys(islice(_leaves(call.read()), _MOST_PARTS))
+        if not any(key for key, _ in parts):
+            return call.is_whole and _as_call(name).search(self.plain) is not None
+        # A value that says nothing may have been added: it counts only beside its like.
+        telling = [(key, ways) for key, ways in parts if ways] or parts
         return (
-            any(key for key, _ in parts)
-            and all(value in self.squeezed for _, value in parts)
+            all(map(self._holds_value, (ways for _, ways in telling if ways)))
             and all(
                 _as_markup(_unescape(key), _AFTER_KEY).search(self.plain)
-                for key in {key for key, _ in parts}
+                for key in {key for key, _ in telling}
             )
-            and _as_markup(_unescape(call.name), "").search(self.plain) is not None
+            and _as_name(name).search(self.plain) is not None
         )
+
+    def _holds_value(self, ways: frozenset[str]) -> bool:
+        return any(way in self.squeezed or _is_split(way, before=self, after=self) for way in ways)
 
 
 def _is_split(text: str, *, before: _Said, after: _Said) -> bool:
-    """Return True if one text holds the beginning of a call, and the other one all of the rest."""
+    """Return True if one text holds the beginning of a call, and the other one all of the rest. A
+    notice in the middle of a text divides it, too."""
+    if text[:_PIECE] not in before.squeezed or text[-_PIECE:] not in after.squeezed:
+        return False
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -326,13 +393,14 @@ class Provenance:
             own = map(_Said, self._own_words())
             self._said = [*self._read_texts(), *self._read_bare(), *own]
         squeezed = _squeeze(text)
+        texts = self._read_texts()[: self._count]
         return any(
             said.holds(squeezed, call, by_arguments=by_arguments)
             for call in calls
             for said in self._said
         ) or any(
             _is_split(squeezed, before=before, after=after)
-            for before, after in pairwise(self._read_texts()[: self._count])
+            for before, after in (*pairwise(texts), *zip(texts, texts, strict=True))
         )
 
     def _read_texts(self) -> list[_Said]:

@@ -2,12 +2,12 @@
 
 Three kinds of marks quote what follows them:
 
-- *Blocks* last until they are closed: code fences, HTML comments, `<pre>`, CDATA, LaTeX's
-  `verbatim`.
+- *Blocks* last until they are closed: code fences, HTML comments, `<pre>`, `<think>`, CDATA,
+  LaTeX's `verbatim`, a straight quotation mark alone on its line.
 - *Quotation marks* with a different closing mark (`“ ”`, `« »`, `「 」`) last until then, or until
   the paragraph ends.
-- *Marks of a line* last to its end at most: the `>` of a block quote, a code span, a straight
-  quotation mark right before the position.
+- *Marks of a line* last to its end at most: the `>` of a block quote, the `//` or `#` of a comment,
+  a code span, a straight quotation mark right before the position.
 
 Text is only collected while it arrives, because hardly any answer holds a call. It is read on
 demand, each character once.
@@ -28,7 +28,7 @@ _TAIL = 32
 
 _DEEPEST = 16
 """The deepest nesting of quotation marks. A text with more has lost count."""
-_TAGS = "pre|code|blockquote|samp|xmp|listing|textarea"
+_TAGS = "pre|code|blockquote|samp|xmp|listing|textarea|think|thinking"
 _ENVIRONMENTS = r"(?:verbatim|Verbatim|lstlisting|minted|alltt|quote|quotation|comment)\*?"
 # The marks of many languages; some of them look alike on purpose.
 _CLOSERS = dict(
@@ -50,6 +50,9 @@ _PREFIX = r"(?:[ \t>]|(?:[-*+]|\d{1,9}[.)])[ \t])*+"
 """The marks of block quotes and lists that may precede a fence on its line."""
 _FENCE = re.compile(rf"{_PREFIX}(?P<fence>`{{3,}}(?!.*`)|~{{3,}})")
 _LINE_PREFIX = re.compile(_PREFIX)
+_COMMENT = re.compile(r"[ \t]*+(?://|#|/\*)")
+_QUOTE_LINES = frozenset({'"', "'", '"""', "'''"})
+"""Lines that begin a quotation, and end the one that they began."""
 _BEFORE_TAGS = re.compile(rf"{_PREFIX}(?:<[^<>]*>[ \t]*+)*+\Z")
 """A tag begins a block if nothing but other tags precedes it on its line; elsewhere it is only
 mentioned."""
@@ -127,11 +130,12 @@ class Quotation:
     def holds(self, *, new_line: bool = False) -> bool:
         """Return True if what follows is quoted. `new_line`: it begins with a line end."""
         state = self._settle()
-        if state.fence or state.closer or state.marks:
+        fence = _end_line(state).fence if new_line else state.fence
+        if fence or state.closer or state.marks:
             return True
         if new_line:
             return False
-        cited = ">" in _prefix_of(state.head)
+        cited = ">" in _prefix_of(state.head) or _COMMENT.match(state.head) is not None
         return cited or bool(state.ticks) or _MARKED.search(state.tail) is not None
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
@@ -165,8 +169,11 @@ def _prefix_of(line: str) -> str:
 
 
 def _end_line(state: _State) -> _State:
-    ends_paragraph = not state.head.strip()
-    return state._replace(ticks=0, head="", marks=() if ends_paragraph else state.marks)
+    line = state.head.strip()
+    fence = state.fence
+    if line in _QUOTE_LINES and fence in ("", line):
+        fence = "" if fence else line
+    return state._replace(fence=fence, ticks=0, head="", marks=state.marks if line else ())
 
 
 def _read_line(state: _State, piece: str) -> _State:

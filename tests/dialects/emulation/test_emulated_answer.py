@@ -179,7 +179,7 @@ def test_a_native_call_wins_over_the_text(said: list[str | Delta]) -> None:
 
 
 def test_but_not_over_a_call_that_runs_already() -> None:
-    outcome = understand(EARLY, [OSLO, *NATIVE])
+    outcome = understand(EARLY, [f"{OSLO}\nSo.", *NATIVE])
     assert calls_of(outcome) == [("weather", {"city": "Oslo"})]
     assert [each.reason.value for each in outcome.rejected] == ["ambiguous"]
 
@@ -261,9 +261,12 @@ def test_what_is_quoted_from_the_conversation_is_text(text: str, expected: str) 
 
 
 def test_words_after_a_call_on_its_line_make_prose_of_it() -> None:
-    outcome = understand(HERMES, f"{OSLO}, it says.")
-    assert (outcome.calls, outcome.text) == ((), ", it says.")
-    assert [each.reason.value for each in outcome.rejected] == ["bad_markup"]
+    """Also where the conversation holds no call, and where its tool may start early."""
+    said = f"{OSLO}, it says."
+    for asked in (HERMES, EARLY):
+        for pieces in ([said], list(said)):
+            outcome = understand(asked, pieces)
+            assert (outcome.calls, outcome.rejected, outcome.text) == ((), (), said)
 
 
 def test_a_whole_call_before_the_output_limit_runs_although_it_was_held() -> None:

@@ -13,7 +13,7 @@ from wholecall.dialects.dialect import Template, encode_calls
 from wholecall.dialects.emulation.choice_enforcement import PLANNED, ChoiceGate, ChoiceRefusal
 from wholecall.dialects.engine import IN_A_SENTENCE, Engine
 from wholecall.dialects.parser_context import Found, Given, Retracted
-from wholecall.dialects.provenance import Provenance, calls_in, quoted
+from wholecall.dialects.provenance import FoundCall, Provenance, calls_in, quoted
 from wholecall.events import (
     CallDelta,
     CallSealed,
@@ -95,10 +95,9 @@ class Prefilled:
 #     deltas of the upstream's protocol ──text──▶ engine ──calls, text──▶ assembler ──▶ gate
 #                                       ──all else──────────────────────▶
 #
-# Calls are built while their text arrives, as native ones are. Where the conversation may hold a
-# call already, the model may quote it: then each call is held until it is known that it does not. A
-# native call wins: an upstream that parses calls itself sends them so, and what is left in the text
-# is an echo.
+# A call is held until the rest of its line is known: words there make prose of it, and so does a
+# conversation that holds it already. A native call wins: an upstream that parses calls itself sends
+# them so, and what is left in the text is an echo.
 
 
 MOST_BLANKS = 1024
@@ -134,7 +133,7 @@ class EmulatedAssembler:
         self._prefilled = Prefilled(beginning)
         self._provenance = provenance
         self._held: list[CallDelta | CallSealed] = []
-        """Calls that may be quoted from the conversation."""
+        """The deltas of calls whose text is not over."""
         self._written: dict[Slot, int] = {}
         """The calls that stand in the text: their numbers by their slots in the engine."""
         self._text_refusal: ChoiceRefusal | None = None
@@ -177,9 +176,9 @@ class EmulatedAssembler:
     def _weigh(
         self, given: Iterable[Given]
     ) -> Iterator[Delta | Rejected | Retracted | Inconsistent]:
-        """Hold calls back while they may be quoted; what is quoted is text."""
+        """Hold calls back until their text is known; what is quoted is text."""
         for each in given:
-            if isinstance(each, CallDelta | CallSealed) and self._may_be_quoted:
+            if isinstance(each, CallDelta | CallSealed):
                 self._held.append(each)
             elif isinstance(each, Found):
                 held, self._held = self._held, []
@@ -187,9 +186,13 @@ class EmulatedAssembler:
             else:
                 yield each
 
-    @property
-    def _may_be_quoted(self) -> bool:
-        return self._provenance is not None and self._provenance.may_hold_calls
+    def _is_quoted(self, found: Found, calls: list[FoundCall]) -> bool:
+        said = self._provenance
+        return (
+            said is not None
+            and said.may_hold_calls
+            and said.quotes(found.call, calls, by_arguments=False)
+        )
 
     def _decide(
         self, held: list[CallDelta | CallSealed], found: Found
@@ -200,9 +203,7 @@ class EmulatedAssembler:
         spoken_of = any(
             isinstance(each, CallSealed) and each.flaw == IN_A_SENTENCE for each in held
         )
-        if not calls or self._provenance is None:
-            return [*held]
-        if not spoken_of and not self._provenance.quotes(found.call, calls, by_arguments=False):
+        if not calls or not (spoken_of or self._is_quoted(found, calls)):
             return [*held]
         return [quoted(calls), found.prose]
 
