@@ -239,6 +239,8 @@ class ToolSpec:
     """The safe default: a tool with side effects waits for the end of the turn."""
     read_only: bool = False
     """It changes nothing: a call of it may be started although it was written as text."""
+    strict: bool = False
+    """The client wants the provider to hold calls to the schema, too."""
 
 
 Offer: TypeAlias = Mapping[str, ToolSpec]
@@ -337,7 +339,7 @@ def _read_body(body: Any, path: str, *, start: Start) -> ToolSpec | None:
     description = body.get("description") or ""
     place = f"{path}.description"
     _demand(isinstance(description, str), description, path=place, expected=_DESCRIPTION)
-    return ToolSpec(name, schema, description, start)
+    return ToolSpec(name, schema, description, start, strict=body.get("strict") is True)
 
 
 def _is_ours(body: Mapping[str, Any]) -> bool:
@@ -482,6 +484,68 @@ class OutputSchema:
     """True if any JSON object will do, as in OpenAI's `json_object`."""
 
 
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much a model should think, in the words of OpenAI's and Anthropic's APIs."""
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24_576}
+"""Tokens of thinking, for models that take a number."""
+_MOST_BUDGET = 32_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """Settings of a request for which each protocol has other words, or none."""
+
+    effort: str = ""
+    """One of `EFFORTS`; empty: the model's own."""
+    budget: int | None = None
+    """Tokens of thinking, where the client named a number."""
+    verbosity: str = ""
+    """`low`, `medium` or `high`."""
+    cache_key: str = ""
+    """Requests with the same key share a cache."""
+    tier: str = ""
+    """`auto`, `default`, `flex` or `priority`."""
+    user: str = ""
+    """The person behind the client, as a name without meaning."""
+    marks_cache: bool = False
+    """True if the prompt is marked for the provider's cache where its client cannot do so."""
+    one_system: bool | None = None
+    """True if all system messages become one at the start; None: the model's name decides."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The names of the client's settings that have a value."""
+        effort = self.effort or (self.budget is not None and self.level)
+        said = {"effort": effort, "verbosity": self.verbosity, "cache_key": self.cache_key}
+        said |= {"tier": self.tier, "user": self.user}
+        return tuple(name for name, value in said.items() if value)
+
+    @property
+    def level(self) -> str:
+        """The effort, also of a client that named a number of tokens."""
+        if self.effort or self.budget is None:
+            return self.effort
+        return next((word for word, most in _LEVELS if self.budget < most), "high")
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of thinking, also of a client that named an effort; 0: none."""
+        if self.budget is not None:
+            return self.budget
+        return _BUDGETS.get(self.effort, _MOST_BUDGET) if self.effort not in ("", "none") else 0
+
+    def effort_among(self, accepted: Sequence[str]) -> str | None:
+        """Return the effort nearest to the client's; None if it has none, or nothing fits."""
+        if not self.level or not accepted:
+            return None
+        wanted = EFFORTS.index(self.level)
+        return min(accepted, key=lambda word: abs(EFFORTS.index(word) - wanted))
+
+
+_LEVELS = (("none", 1), ("low", 4096), ("medium", 16_384))
+"""Efforts by the tokens below which they begin to be too much."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompted:
     """Tools that were written into the messages, and how the answer calls them."""
@@ -510,6 +574,7 @@ class Request:
     top_p: float | None = None
     stop: tuple[str, ...] = ()
     output: OutputSchema | None = None
+    options: ModelOptions = field(default_factory=ModelOptions)
     rest: Native | None = None
     """The other fields of the request (a mapping), for the protocol that they were written in."""
     headers: Native | None = None

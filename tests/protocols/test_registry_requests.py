@@ -68,7 +68,7 @@ def test_a_call_of_what_does_not_exist_gets_a_legal_name(protocol: str) -> None:
     [
         ("openai-chat", None, None),
         ("openai-chat", 5, 5),
-        ("anthropic", None, 8192),
+        ("anthropic", None, 8192),  # of a model that is not known
         ("anthropic", 5, 5),
         ("bedrock-converse", None, None),
     ],

@@ -54,6 +54,8 @@ class System(enum.Enum):
     ANYWHERE = "anywhere"
     LEADING = "leading"
     """Before all other messages."""
+    FIRST = "first"
+    """Before all other messages, as one text: many chat templates know no more than one."""
     APART = "apart"
     """Not among the messages at all: they are handed back in `Mended.system`."""
 

@@ -96,12 +96,33 @@ def _place_system(pieces: list[Piece], mending: Mending) -> tuple[list[Piece], t
         return pieces, ()
     system = [piece for piece in pieces if _is_system(piece)]
     others = [piece for piece in pieces if not _is_system(piece)]
-    ordered = [*system, *others] if where is System.LEADING else others
-    leading = len(list(takewhile(_is_system, pieces))) if where is System.LEADING else 0
+    leading = len(list(takewhile(_is_system, pieces))) if where is not System.APART else 0
     for piece in system[leading:]:
         mending.note(ChangeKind.SYSTEM_MOVED, piece.at)
-    apart = system if where is System.APART else []
-    return ordered, tuple(piece.native for piece in apart)
+    if where is System.APART:
+        return others, tuple(piece.native for piece in system)
+    return [*(_fold(system) if where is System.FIRST else system), *others], ()
+
+
+def _fold(system: list[Aside]) -> list[Aside]:
+    """One system message with the text of all; one that is so already stays as it is."""
+    if all(map(_is_one_text, system)) and not system[1:]:
+        return system
+    texts = [text for piece in system for text in _texts(piece.native.get("content"))]
+    if not texts:
+        return system
+    return [Aside(system[0].at, {"role": "system", "content": "\n\n".join(texts)})]
+
+
+def _is_one_text(piece: Aside) -> bool:
+    return piece.native["role"] == "system" and isinstance(piece.native.get("content"), str)
+
+
+def _texts(content: object) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text")]
 
 
 def _is_system(piece: Piece) -> TypeGuard[Aside]:

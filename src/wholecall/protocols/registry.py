@@ -7,7 +7,7 @@ protocol has all parts: no client speaks Ollama's to the proxy.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -42,8 +42,10 @@ class UpstreamSide:
 
     encode: Callable[[Request, Target | None], dict[str, Any]]
     """The body of a request."""
-    default_limit: int | None = None
-    """The output limit of a request that names none, if the protocol demands one."""
+    output_limit: Callable[[Request], int] | None = None
+    """The output limit with which a request goes out, if the protocol demands one."""
+    carried: Callable[[Request], frozenset[str]] = lambda _: frozenset()
+    """The options that the upstream of a request takes, by their names in `ModelOptions`."""
     path: str
     version: str
     base_has_version: bool = False
@@ -75,6 +77,10 @@ class ClientSide:
     encode_function_answer: Callable[[GatheredAnswer, ResponseHead], dict[str, Any]] | None = None
     """For clients that read the deprecated `function_call`, where the protocol has it."""
     encode_error: Callable[[Failure], dict[str, Any]]
+    option_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The fields of options in this protocol, by the names of the options in `ModelOptions`."""
+    known_fields: frozenset[str] = frozenset()
+    """The other fields that are read, and answered for here."""
     read_style: Callable[[Mapping[str, Any]], ResponseStyle] | None = None
     """Reads the preferences for a stream from a request; None if there are none."""
     id_prefix: str
@@ -239,7 +245,33 @@ def encode_request(
 def limit_of(protocol: str, request: Request) -> int | None:
     """Return the limit of output tokens with which a request goes out in a protocol."""
     side = find_protocol(protocol).upstream
-    return request.max_tokens or (side.default_limit if side else None)
+    if side is None or side.output_limit is None:
+        return request.max_tokens
+    return side.output_limit(request)
+
+
+def find_dropped(client: str, upstream: str, *, request: Request) -> tuple[str, ...]:
+    """Return the fields of a client's request that its upstream does not get, by their names."""
+    if client == upstream:
+        return ()
+    names, carried = client_side(client).option_fields, upstream_side(upstream).carried(request)
+    sampling = {"stop": request.stop, "temperature": request.temperature, "top_p": request.top_p}
+    said = [*request.options.said, *(name for name in sampling if sampling[name] not in (None, ()))]
+    rest: Mapping[str, Any] = request.rest.value if request.rest else {}
+    unsaid = [
+        spelled
+        for name in said
+        if name not in carried
+        for spelled in _spell(names.get(name, (name,)), rest)
+    ]
+    known = client_side(client).known_fields
+    others = [name for name, value in rest.items() if name not in known and value is not None]
+    return (*unsaid, *others)
+
+
+def _spell(names: tuple[str, ...], rest: Mapping[str, Any]) -> Sequence[str]:
+    """The fields of an option that the client used; what was read apart is not in the rest."""
+    return [name for name in names if name.partition(".")[0] in rest] or names[:1]
 
 
 def decode_request(protocol: str, body: Mapping[str, Any]) -> Request:

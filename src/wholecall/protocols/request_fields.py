@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from wholecall.errors import InadmissibleTools, UnreadableRequest
-from wholecall.events import Problem, Text
+from wholecall.events import Problem, Reasoning, Text
 from wholecall.messages import (
+    EFFORTS,
     Media,
     Message,
+    ModelOptions,
     Native,
     OutputSchema,
     Part,
@@ -110,7 +113,69 @@ def keep_rest(protocol: str, fields: Mapping[str, Any]) -> Native | None:
     return Native(protocol, dict(fields)) if fields else None
 
 
+def read_effort(word: object) -> str:
+    """The effort that a word names; empty if it names none."""
+    return word if isinstance(word, str) and word in EFFORTS else ""
+
+
+def read_word(word: object) -> str:
+    """A setting that is a word; empty if it is missing."""
+    return word if isinstance(word, str) else ""
+
+
+def member(fields: Mapping[str, Any], name: str, *, key: str) -> Any:
+    """A field of a field that is an object; None if it is not there."""
+    value = fields.get(name)
+    return value.get(key) if isinstance(value, Mapping) else None
+
+
 # ── Writing ─────────────────────────────────────────────────────────────────────────
+
+
+_NO_OPTIONS = ModelOptions()
+_LONGEST_USER = 64
+"""Characters of `safety_identifier`."""
+
+
+SAMPLING = frozenset({"temperature", "top_p", "stop"})
+"""Fields of a request that most upstreams take."""
+
+
+def foreign_options(request: Request, protocol: str) -> ModelOptions:
+    """The client's settings, unless they are among the other fields in this protocol's words."""
+    rest = request.rest
+    return request.options if rest is None or rest.protocol != protocol else _NO_OPTIONS
+
+
+def thought_of(part: Reasoning, *, sealed: bool = False) -> str:
+    """The text of reasoning; with `sealed` False, only of what no provider has signed."""
+    item = part.extras.get("item")
+    closed = isinstance(item, Mapping) and item.get("encrypted_content")
+    is_plain = part.extras.keys() <= {"item"} and not closed
+    return part.text if is_plain or sealed else ""
+
+
+def write_user(user: str) -> str | None:
+    """The name of a user, as long as OpenAI takes it: a longer one becomes its hash."""
+    long = len(user) > _LONGEST_USER
+    return (hashlib.sha256(user.encode()).hexdigest() if long else user) or None
+
+
+def is_closed(schema: object) -> bool:
+    """Return True if OpenAI takes a schema for a strict one: nothing is optional or unknown."""
+    if isinstance(schema, list):
+        return all(map(is_closed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if "properties" in schema or schema.get("type") == "object":
+        properties = schema.get("properties") or {}
+        required = schema.get("required") or []
+        if schema.get("additionalProperties") is not False or set(properties) != set(required):
+            return False
+        if not all(map(is_closed, properties.values())):
+            return False
+    inner = [schema.get(key) for key in ("items", "anyOf")]
+    return all(map(is_closed, [*inner, *(schema.get("$defs") or {}).values()]))
 
 
 def rest_of(request: Request, protocol: str) -> Mapping[str, Any]:

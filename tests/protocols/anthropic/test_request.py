@@ -18,7 +18,7 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.protocols.anthropic.request import MAX_TOKENS, encode
+from wholecall.protocols.anthropic.request import encode
 from wholecall.protocols.history import ReasoningRule as Wanted
 from wholecall.protocols.history import Target
 
@@ -48,7 +48,7 @@ def result(id: str, *content: Text | Media, failed: bool = False) -> Message:
 
 
 def test_a_plain_request() -> None:
-    assert body() == {"model": MODEL, "max_tokens": MAX_TOKENS, "messages": [HI], "stream": False}
+    assert body() == {"model": MODEL, "max_tokens": 64_000, "messages": [HI], "stream": False}
 
 
 FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -59,9 +59,12 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"temperature": 0.5, "top_p": 0.5}, {"temperature": 0.5}),
     (
         {"model": "kimi", "temperature": 0.5, "top_p": 0.5},
-        {"model": "kimi", "temperature": 0.5, "top_p": 0.5},
+        {"model": "kimi", "temperature": 0.5, "top_p": 0.5, "max_tokens": 8192},
     ),
-    ({"model": "claude-opus-4-7", "temperature": 0.5, "top_p": 0.5}, {"model": "claude-opus-4-7"}),
+    (
+        {"model": "claude-opus-4-7", "temperature": 0.5, "top_p": 0.5},
+        {"model": "claude-opus-4-7", "max_tokens": 128_000},
+    ),
     (
         {
             "output": OutputSchema(schema=SCHEMA),
@@ -302,7 +305,8 @@ def test_what_cannot_be_sent_is_told(part: Part) -> None:
 
 
 def test_imitators_get_thinking_back_that_nobody_signed() -> None:
-    thought = answer(Reasoning("b"), Reasoning("c", {"item": {}}), Text("t"))
+    sealed = Reasoning("c", {"item": {"encrypted_content": "x"}})
+    thought = answer(Reasoning("b"), sealed, Text("t"))
     block = {"type": "thinking", "thinking": "b", "signature": ""}
     said = [block, {"type": "text", "text": "t"}]
     assert body(USER, thought, model="kimi")["messages"][1]["content"] == said

@@ -10,6 +10,7 @@ from wholecall.messages import (
     Media,
     Message,
     Mode,
+    ModelOptions,
     Native,
     OutputSchema,
     PastCall,
@@ -51,7 +52,7 @@ def read(*messages: Any, **fields: Any) -> Request:
         (
             {"tools": [{**TOOL, "type": "custom", "strict": True}]},
             {
-                "tools": (ToolSpec("f", SCHEMA),),
+                "tools": (ToolSpec("f", SCHEMA, strict=True),),
                 "rest": Native(PROTOCOL, {"tools": [{**TOOL, "type": "custom", "strict": True}]}),
             },
         ),
@@ -61,7 +62,10 @@ def read(*messages: Any, **fields: Any) -> Request:
         ),
         (
             {"output_config": {"effort": "low", "format": None}},
-            {"rest": Native(PROTOCOL, {"output_config": {"effort": "low", "format": None}})},
+            {
+                "rest": Native(PROTOCOL, {"output_config": {"effort": "low", "format": None}}),
+                "options": ModelOptions(effort="low"),
+            },
         ),
         (
             {"system": "s"},

@@ -94,7 +94,7 @@ SEARCH = Native("gemini", {"googleSearch": {}})
         ),
         (
             {"tools": TOOLS, "choice": Choice(Mode.AUTO, ("f",))},
-            {"tools": [{"functionDeclarations": [F]}], **calling("AUTO")},
+            {"tools": [{"functionDeclarations": [F]}]},
         ),
         ({"native_tools": (SEARCH,)}, {"tools": [{"googleSearch": {}}]}),
         ({"native_tools": (Native("anthropic", {}),), "choice": Choice(Mode.NONE)}, {}),

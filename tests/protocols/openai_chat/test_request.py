@@ -106,7 +106,7 @@ def read(*messages: Any, **fields: Any) -> Request:
         (
             {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]},
             {
-                "tools": (ToolSpec("f", SCHEMA),),
+                "tools": (ToolSpec("f", SCHEMA, strict=True),),
                 "rest": Native(
                     PROTOCOL,
                     {"tools": [{"type": "function", "function": {**FUNCTION, "strict": True}}]},

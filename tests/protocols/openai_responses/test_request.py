@@ -10,6 +10,7 @@ from wholecall.messages import (
     Media,
     Message,
     Mode,
+    ModelOptions,
     Native,
     OutputSchema,
     PastCall,
@@ -54,7 +55,7 @@ def read(**fields: Any) -> Request:
         (
             {"tools": [{**TOOL, "strict": True}]},
             {
-                "tools": (ToolSpec("f", SCHEMA),),
+                "tools": (ToolSpec("f", SCHEMA, strict=True),),
                 "rest": Native(PROTOCOL, {"tools": [{**TOOL, "strict": True}]}),
             },
         ),
@@ -66,6 +67,7 @@ def read(**fields: Any) -> Request:
                 "rest": Native(
                     PROTOCOL, {"text": {"verbosity": "low", "format": {"description": "d"}}}
                 ),
+                "options": ModelOptions(verbosity="low"),
             },
         ),
         (
@@ -74,7 +76,10 @@ def read(**fields: Any) -> Request:
         ),
         (
             {"text": {"verbosity": "low"}},
-            {"rest": Native(PROTOCOL, {"text": {"verbosity": "low"}})},
+            {
+                "rest": Native(PROTOCOL, {"text": {"verbosity": "low"}}),
+                "options": ModelOptions(verbosity="low"),
+            },
         ),
         ({"instructions": "s"}, {"messages": (Message(Role.SYSTEM, (Text("s"),)),)}),
         ({"input": "u"}, {"messages": (Message(Role.USER, (Text("u"),)),)}),

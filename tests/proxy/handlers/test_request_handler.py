@@ -40,7 +40,9 @@ class Broken:
         pass
 
 
-async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
+async def turn(
+    upstream: Upstream, *, stream: bool = True, dropped: tuple[str, ...] = ()
+) -> KeptSink:
     sink = KeptSink()
     request = ClientRequest(client=CHAT_CLIENT, body=b"", headers=Headers({}), request_id="req_1")
     plan = RequestPlan(
@@ -49,6 +51,7 @@ async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
         stream=stream,
         style=ResponseStyle(usage=False),
         way=GatePlan(REQUEST),
+        dropped=dropped,
     )
     handler = RequestHandler(
         plan,
@@ -60,6 +63,14 @@ async def turn(upstream: Upstream, *, stream: bool = True) -> KeptSink:
     await handler.run()
     assert not handler.ran
     return sink
+
+
+@in_loop
+async def test_a_header_names_the_fields_that_the_upstream_does_not_get() -> None:
+    dropped = ("seed", "text.verbosity", "evil\r\nset-cookie: a", "ü", "x" * 65)
+    sink = await turn(ReplayUpstream([says("Hello")]), dropped=dropped)
+    assert sink.headers == ((b"x-wholecall-dropped", b"seed, text.verbosity"),)
+    assert (await turn(ReplayUpstream([says("Hello")]))).headers == ()
 
 
 @in_loop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -73,6 +74,31 @@ async def prepared(
     content = json.dumps(body).encode() if raw is None else raw
     asked = ClientRequest(client=client, body=content, headers=Headers({}), request_id="r", key=key)
     return await PLANNER.plan(asked)
+
+
+@pytest.mark.parametrize(
+    ("settings", "marks", "one_system"),
+    [
+        ({}, True, None),
+        ({"cache": "off", "system": "keep"}, False, False),
+        ({"system": "first"}, True, True),
+    ],
+)
+@in_loop
+async def test_the_operator_has_a_say_in_the_options(
+    settings: dict[str, Any], *, marks: bool, one_system: bool | None
+) -> None:
+    route = replace(served(), settings=ModelConfig(upstream="", **settings))
+    planner = replace(PLANNER, routes=ModelRoutes([route]))
+    asked = {**BODY, "max_tokens": 9, "top_k": 5, "metadata": {"user_id": "u"}, "stream": True}
+    request = ClientRequest(
+        client=MESSAGES_CLIENT, body=json.dumps(asked).encode(), headers=Headers({}), request_id="r"
+    )
+    plan = await planner.plan(request)
+    assert isinstance(plan.way, GatePlan)
+    options = plan.way.request.options
+    assert (options.marks_cache, options.one_system, options.user) == (marks, one_system, "u")
+    assert plan.dropped == ("top_k",)
 
 
 @pytest.mark.parametrize(

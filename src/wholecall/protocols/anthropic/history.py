@@ -230,22 +230,39 @@ class AnthropicTraits:
     """True if `temperature` and `top_p` are accepted."""
     top_p_with_temperature: bool = False
     """True if both are accepted together."""
+    efforts: tuple[str, ...] = ()
+    """The efforts that it takes, next to thinking by its own measure; none: a number of tokens."""
+    thinks: bool = True
+    most_output: int | None = None
+    """The most tokens of an answer, if they are known."""
+    is_claude: bool = True
 
 
-_CLAUDE = AnthropicTraits()
+_CLAUDE = AnthropicTraits(most_output=64_000)
 # Since Opus 4.7 they are refused (https://github.com/UKGovernmentBEIS/inspect_ai/issues/3721).
-_NEWER_CLAUDE = AnthropicTraits(sampling=False)
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_NEWER_CLAUDE = AnthropicTraits(sampling=False, efforts=_EFFORTS, most_output=128_000)
+# Effort and adaptive thinking came with 4.6; `xhigh` came later.
+_CLAUDE_4_6 = AnthropicTraits(efforts=("low", "medium", "high", "max"), most_output=128_000)
+_CLAUDE_3 = AnthropicTraits(thinks=False, most_output=4096)
+_CLAUDE_3_5 = AnthropicTraits(thinks=False, most_output=8192)
+_OPUS_4 = AnthropicTraits(most_output=32_000)
 # The others that speak this protocol sign nothing, and want their reasoning back all the same.
 _IMITATOR = AnthropicTraits(
-    replace(ANTHROPIC, reasoning=ReasoningRule.ALL), top_p_with_temperature=True
+    replace(ANTHROPIC, reasoning=ReasoningRule.ALL), top_p_with_temperature=True, is_claude=False
 )
 
 _MODELS: tuple[tuple[str, AnthropicTraits], ...] = (
     ("claude-opus-4-7", _NEWER_CLAUDE),
     ("claude-opus-4-8", _NEWER_CLAUDE),
-    ("claude-2", _CLAUDE),
-    ("claude-3", _CLAUDE),
-    ("claude-opus-4", _CLAUDE),
+    ("claude-opus-4-6", _CLAUDE_4_6),
+    ("claude-sonnet-4-6", _CLAUDE_4_6),
+    ("claude-opus-4-5", _CLAUDE),
+    ("claude-2", _CLAUDE_3),
+    ("claude-3-7", _CLAUDE),
+    ("claude-3-5", _CLAUDE_3_5),
+    ("claude-3", _CLAUDE_3),
+    ("claude-opus-4", _OPUS_4),
     ("claude-sonnet-4", _CLAUDE),
     ("claude-haiku-4", _CLAUDE),
     ("claude", _NEWER_CLAUDE),

@@ -18,6 +18,7 @@ from wholecall.messages import (
     Media,
     Message,
     Mode,
+    ModelOptions,
     Native,
     Offered,
     OutputSchema,
@@ -43,18 +44,24 @@ from wholecall.protocols.request_fields import (
     JsonSchema,
     complete,
     fit,
+    foreign_options,
     keep_rest,
     list_tools,
+    member,
+    merge,
     natives_of,
     object_schema,
     pick,
+    read_effort,
     read_id,
     read_kind,
     read_text,
     read_tools,
+    read_word,
     refuse,
     refuse_role,
     rest_of,
+    thought_of,
     type_of,
     without,
 )
@@ -73,6 +80,8 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     traits = anthropic_traits(request.model)
     request = _declare_called(request)
+    if not traits.is_claude:
+        request = replace(request, messages=tuple(map(_drop_billing, request.messages)))
     leading = list(takewhile(lambda message: message.role is Role.SYSTEM, request.messages))
     messages = request.messages[len(leading) :]
     written = [wire for message in messages for wire in _write(message)]
@@ -81,19 +90,156 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     tools = list_tools(request, PROTOCOL, write=write_tool, only=choice.offer)
     said = request.choice != Choice() and bool(tools)
     system = [wire for message in leading for wire in _write(message)]
+    options = _write_options(request, traits)
     body = {
         "model": request.model,
-        "max_tokens": request.max_tokens or MAX_TOKENS,
+        "max_tokens": output_limit(request),
         "system": _write_system([*system, *mended.system]),
         "messages": _begin(list(_join(mended.messages))),
         "tools": tools or None,
         **(choice.fields if said else {}),
         "stream": request.stream,
-        **_write_sampling(request, traits),
+        **_write_sampling(request, traits, thinks="thinking" in options),
         "stop_sequences": list(request.stop) or None,
         "output_config": _write_output(request.output),
     }
-    return complete(body, without(rest_of(request, PROTOCOL), ["tools"]))
+    if _marks_cache(request):
+        body |= _mark(body)
+    return complete(merge(body, options), without(rest_of(request, PROTOCOL), ["tools"]))
+
+
+# ── Options ─────────────────────────────────────────────────────────────────────────
+
+_LEAST_BUDGET = 1024
+_TIERS = {"default": "standard_only", "auto": "auto"}
+_READ_TIERS = {"standard_only": "default", "auto": "auto"}
+
+
+def output_limit(request: Request) -> int:
+    """Return the output limit of a request, which the protocol demands.
+
+    Another protocol's client does not know how much the model allows.
+    """
+    most = anthropic_traits(request.model).most_output
+    if request.max_tokens is None:
+        return most or MAX_TOKENS
+    ours = request.rest is not None and request.rest.protocol == PROTOCOL
+    return request.max_tokens if most is None or ours else min(request.max_tokens, most)
+
+
+def carried_options(request: Request) -> frozenset[str]:
+    """Return the options that the upstream of a request takes."""
+    traits = anthropic_traits(request.model)
+    written = _write_options(request, traits)
+    sampling = present(_write_sampling(request, traits, thinks="thinking" in written))
+    effort = {"effort"} if traits.thinks else set()
+    tier = {"tier"} if traits.is_claude else set()
+    return frozenset({"stop", "user", *effort, *tier, *sampling})
+
+
+def _write_options(request: Request, traits: AnthropicTraits) -> dict[str, Any]:
+    options = foreign_options(request, PROTOCOL)
+    effort = options.effort_among(traits.efforts)
+    tier = _TIERS.get(options.tier, "auto") if options.tier and traits.is_claude else None
+    written = {
+        "thinking": _write_thinking(request, options, traits=traits),
+        "output_config": {"effort": effort} if effort else None,
+        "service_tier": tier,
+        "metadata": {"user_id": options.user} if options.user else None,
+    }
+    return present(written)
+
+
+def _write_thinking(
+    request: Request, options: ModelOptions, *, traits: AnthropicTraits
+) -> dict[str, Any] | None:
+    """Say how to think. A call that is demanded cannot be thought about first."""
+    silent = options.level in ("", "none") or request.choice.mode is Mode.REQUIRED
+    if silent or not traits.thinks:
+        return None
+    if traits.efforts:
+        return {"type": "adaptive"}
+    # Within a turn of tools, thinking is refused whose beginning is missing.
+    tokens = min(max(options.tokens, _LEAST_BUDGET), output_limit(request) - _LEAST_BUDGET)
+    if tokens < _LEAST_BUDGET or not _may_think(request.messages):
+        return None
+    return {"type": "enabled", "budget_tokens": tokens}
+
+
+def _may_think(messages: Sequence[Message]) -> bool:
+    """Return True if each answer with calls since the user's words begins with its thinking."""
+    since = takewhile(lambda message: message.role is not Role.USER, reversed(messages))
+    answers = [message for message in since if message.role is Role.ASSISTANT]
+    return all(_is_thought(message) for message in answers)
+
+
+def _is_thought(message: Message) -> bool:
+    called = any(isinstance(part, PastCall) for part in message.parts)
+    parts = (part for part in message.parts if isinstance(part, Reasoning))
+    return not called or any("signature" in part.extras for part in parts)
+
+
+OPTION_FIELDS = {
+    "effort": ("thinking", "output_config.effort"),
+    "tier": ("service_tier",),
+    "user": ("metadata.user_id",),
+    "stop": ("stop_sequences",),
+}
+KNOWN_FIELDS = frozenset({"thinking", "service_tier", "metadata", "tools", "output_config"})
+
+
+def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    kind = member(body, "thinking", key="type")
+    budget = member(body, "thinking", key="budget_tokens")
+    effort = read_effort(member(body, "output_config", key="effort"))
+    return ModelOptions(
+        effort="none" if kind == "disabled" else effort,
+        budget=budget if kind == "enabled" and isinstance(budget, int) else None,
+        tier=_READ_TIERS.get(read_word(body.get("service_tier")), ""),
+        user=read_word(member(body, "metadata", key="user_id")),
+    )
+
+
+# ── The cache ───────────────────────────────────────────────────────────────────────
+
+# The prompt up to a marked block is found again in the next request: the tools, the system
+# prompt, and the conversation. The protocol allows four marks.
+_MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def _marks_cache(request: Request) -> bool:
+    """Return True if the prompt is to be marked, and its client has no words for it."""
+    ours = any(natives_of(message, PROTOCOL) is not None for message in request.messages)
+    return request.options.marks_cache and not ours
+
+
+def _mark(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a body that hold marks."""
+    messages, tools, system = body["messages"], body["tools"], body["system"]
+    marked: dict[str, Any] = {}
+    if system:
+        marked["system"] = _mark_last(_blocks({"content": system}))
+    if tools:
+        marked["tools"] = _mark_last(tools)
+    if messages and messages[-1]["role"] == "user":
+        last = {**messages[-1], "content": _mark_last(_blocks(messages[-1]))}
+        marked["messages"] = [*messages[:-1], last]
+    return marked
+
+
+def _mark_last(blocks: Sequence[Any]) -> list[Any]:
+    return [*blocks[:-1], {**blocks[-1], **_MARK}] if blocks else []
+
+
+# ── Fields ──────────────────────────────────────────────────────────────────────────
+
+
+def _drop_billing(message: Message) -> Message:
+    """Leave Claude Code's line out for others that speak this protocol."""
+    wires = natives_of(message, PROTOCOL)
+    if message.role is not Role.SYSTEM or wires is None or _BILLING not in str(wires)[:200]:
+        return message
+    return replace(message, native=None)
 
 
 def _declare_called(request: Request) -> Request:
@@ -114,8 +260,10 @@ def _place_system(target: Target, messages: Sequence[Message]) -> Target:
     return target
 
 
-def _write_sampling(request: Request, traits: AnthropicTraits) -> dict[str, float | None]:
-    if not traits.sampling:
+def _write_sampling(
+    request: Request, traits: AnthropicTraits, *, thinks: bool
+) -> dict[str, float | None]:
+    if not traits.sampling or (thinks and traits.is_claude):  # who thinks has a temperature of 1
         return {}
     top_p = request.top_p if traits.top_p_with_temperature or request.temperature is None else None
     return {"temperature": request.temperature, "top_p": top_p}
@@ -215,9 +363,11 @@ def _write_said(part: object) -> Iterator[Any]:
 def _write_reasoning(part: Reasoning) -> Iterator[Any]:
     if "redacted_thinking" in part.extras:
         yield {"type": "redacted_thinking", "data": part.extras["redacted_thinking"]}
-    elif "signature" in part.extras or not part.extras:
-        signature = part.extras.get("signature", "")
+    elif "signature" in part.extras:
+        signature = part.extras["signature"]
         yield {"type": "thinking", "thinking": part.text, "signature": signature}
+    elif not part.extras or thought_of(part):
+        yield {"type": "thinking", "thinking": part.text, "signature": ""}
 
 
 # ── Content ─────────────────────────────────────────────────────────────────────────
@@ -353,6 +503,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         top_p=fields.top_p,
         stop=tuple(fields.stop_sequences or ()),
         output=output,
+        options=_read_options(body),
         rest=keep_rest(PROTOCOL, rest),
     )
 
@@ -382,8 +533,8 @@ class _History:
             raise refuse_role(at, message.role, known=_ROLES)
         role = _ROLES[message.role]
         if not isinstance(message.content, list):
-            said = (Text(message.content),) if message.content else ()
-            yield Message(role, said, Native(PROTOCOL, (native,)))
+            text = _without_billing(message.content or "") if at == _SYSTEM else message.content
+            yield Message(role, (Text(text),) if text else (), Native(PROTOCOL, (native,)))
             return
         where = at if at == _SYSTEM else f"{at}.content"
         read = [
@@ -396,7 +547,7 @@ class _History:
         for are_results, group in groupby(ordered, lambda pair: isinstance(pair[0], CallResult)):
             some = list(group)
             wire = {**native, "content": [block for _, block in some]}
-            parts = tuple(part for part, _ in some)
+            parts = tuple(part for part, _ in some if at != _SYSTEM or not _is_billing(part))
             yield Message(Role.TOOL if are_results else role, parts, Native(PROTOCOL, (wire,)))
 
     def _block(self, block: Any, at: str, *, role: Role) -> Part:
@@ -432,6 +583,20 @@ class _History:
 
 # The field that holds what is said before all messages; it is read like one.
 _SYSTEM = "system"
+# Claude Code writes this before its instructions, anew for each request. It is for Anthropic only,
+# and would keep every other provider from finding the prompt in its cache
+# (https://github.com/anthropics/claude-code/issues/68900).
+_BILLING = "x-anthropic-billing-header:"
+
+
+def _is_billing(part: Part) -> bool:
+    return isinstance(part, Text) and part.text.startswith(_BILLING)
+
+
+def _without_billing(text: str) -> str:
+    return text.partition("\n")[2].lstrip() if text.startswith(_BILLING) else text
+
+
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _OF_MODELS = frozenset({"tool_use", "thinking", "redacted_thinking"})
 _BLOCKS: dict[str, Callable[[_History, Any, str], Part]] = {

@@ -16,6 +16,7 @@ RECORD = WireProtocol(
     usual_whole=_USUAL,
     upstream=UpstreamSide(
         encode=request.encode,
+        carried=request.carried_options,
         path="models",
         version="v1beta",
         key_header="x-goog-api-key",

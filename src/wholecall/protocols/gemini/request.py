@@ -37,7 +37,9 @@ from wholecall.protocols.decoder import present
 from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
 from wholecall.protocols.request_fields import (
+    SAMPLING,
     complete,
+    foreign_options,
     media_in,
     natives_of,
     object_schema,
@@ -90,7 +92,7 @@ def _write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _write_choice(choice: Choice) -> dict[str, Any] | None:
-    if choice == Choice():
+    if choice.mode is Mode.AUTO:  # what the model does by itself
         return None
     required = choice.mode is Mode.REQUIRED
     names = list(choice.names) if required else []
@@ -107,8 +109,34 @@ def _write_config(request: Request) -> dict[str, Any]:
         "stopSequences": list(request.stop) or None,
         "responseMimeType": None if output is None else "application/json",
         "responseJsonSchema": None if output is None or output.any_object else output.schema,
+        "thinkingConfig": _write_thinking(request),
     }
     return present(config)
+
+
+_BY_TOKENS = re.compile(r"gemini-2\.5\b")
+_BY_LEVEL = re.compile(r"gemini-([3-9]|\d\d)\b")
+# `minimal` is for the small models, and none can be switched off.
+_LEVELS = ("low", "medium", "high")
+_MOST_TOKENS = 24_576
+
+
+def carried_options(request: Request) -> frozenset[str]:
+    """Return the options that the upstream of a request takes."""
+    thinks = _BY_TOKENS.search(request.model) or _BY_LEVEL.search(request.model)
+    return SAMPLING | {"effort"} if thinks else SAMPLING
+
+
+def _write_thinking(request: Request) -> dict[str, Any] | None:
+    options = foreign_options(request, PROTOCOL)
+    if not options.level:
+        return None
+    if _BY_LEVEL.search(request.model):
+        return {"thinkingLevel": options.effort_among(_LEVELS)}
+    if _BY_TOKENS.search(request.model):
+        # The large model cannot be told not to think; 128 is the least that it takes.
+        return {"thinkingBudget": min(max(options.tokens, 128), _MOST_TOKENS)}
+    return None
 
 
 # ── Contents ────────────────────────────────────────────────────────────────────────

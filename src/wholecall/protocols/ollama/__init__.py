@@ -14,6 +14,11 @@ RECORD = WireProtocol(
     usual=_USUAL,
     usual_whole=_USUAL,
     upstream=UpstreamSide(
-        encode=request.encode, path="chat", version="api", streams_json=True, models="tags"
+        encode=request.encode,
+        carried=request.carried_options,
+        path="chat",
+        version="api",
+        streams_json=True,
+        models="tags",
     ),
 )

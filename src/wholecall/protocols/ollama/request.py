@@ -32,12 +32,15 @@ from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
 from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.request_fields import (
+    SAMPLING,
     complete,
+    foreign_options,
     list_tools,
     natives_of,
     omit,
     rest_of,
     speak,
+    thought_of,
     without,
 )
 
@@ -66,8 +69,31 @@ def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
         "stream": request.stream,
         "format": _write_output(request.output),
         "options": present(options) or None,
+        "think": _write_think(request),
     }
     return complete(body, without(rest_of(request, PROTOCOL), ["tools"]))
+
+
+# The models that think; others refuse `think`. Those of the first row know degrees of it.
+_DEGREES = ("gpt-oss",)
+_THINKERS = ("qwen3", "deepseek-r1", "deepseek-v3.1", "magistral", "glm-", "kimi-k2-thinking")
+
+
+def carried_options(request: Request) -> frozenset[str]:
+    """Return the options that the upstream of a request takes."""
+    thinks = _name(request).startswith((*_DEGREES, *_THINKERS))
+    return SAMPLING | {"effort"} if thinks else SAMPLING
+
+
+def _write_think(request: Request) -> bool | str | None:
+    name, options = _name(request), foreign_options(request, PROTOCOL)
+    if name.startswith(_DEGREES):
+        return options.effort_among(("low", "medium", "high"))
+    return options.level != "none" if options.level and name.startswith(_THINKERS) else None
+
+
+def _name(request: Request) -> str:
+    return request.model.lower().rpartition("/")[2]
 
 
 def _offer(request: Request) -> list[Any]:
@@ -84,18 +110,18 @@ def _write(exchange: CallExchange) -> Iterator[Any]:
         yield from natives
     elif message.role is Role.ASSISTANT:
         yield _write_answer(exchange)
-    else:
+    elif message.parts or message.role is not Role.SYSTEM:
         yield {"role": message.role.value, **_write_content(message.parts)}
     yield from (_write_result(each) for each in exchange.answered)
 
 
 def _write_answer(exchange: CallExchange) -> dict[str, Any]:
     message = exchange.message
-    thoughts = [part for part in message.parts if isinstance(part, Reasoning) and not part.extras]
+    thoughts = [thought_of(part) for part in message.parts if isinstance(part, Reasoning)]
     fields = {
         "role": "assistant",
         "content": message.text,
-        "thinking": "".join(thought.text for thought in thoughts) or None,
+        "thinking": "".join(thoughts) or None,
         "tool_calls": [_write_call(each.call) for each in exchange.answered] or None,
     }
     return present(fields)

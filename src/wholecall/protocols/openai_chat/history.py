@@ -199,6 +199,8 @@ HISTORY = HistoryForm(
 # OpenAI's own endpoint takes ids of up to 40 characters.
 OPENAI_CHAT = Target(IdRule(longest=40), reasoning=ReasoningRule.NONE, signatures=False)
 _ANY = Target()
+# The chat templates of these models take one system message, at the start.
+ONE_SYSTEM = Target(system=System.FIRST)
 MISTRAL_IDS = IdRule(LETTERS_AND_DIGITS, shortest=9, longest=9)
 # Mistral answers "Unexpected role 'user' after role 'tool'", and 422 to fields it does not know.
 MISTRAL = Target(
@@ -228,18 +230,24 @@ class ChatTraits:
     """The only name of the output limit that it takes; None: both."""
     usage_on_demand: bool = True
     """True if a stream reports its usage only if `stream_options` requests it."""
+    options: frozenset[str] = frozenset({"user"})
+    """The options that it takes beside the effort, by their names in `ModelOptions`."""
 
 
 # OpenAI's reasoning models refuse `max_tokens`. Mistral refuses what it does not know, and it
 # does not know `max_completion_tokens` and `stream_options`
 # (https://github.com/openai/openai-agents-python/issues/442).
-_OPENAI = ChatTraits(OPENAI_CHAT, NEW_CAP)
-_MISTRAL = ChatTraits(MISTRAL, CAP, usage_on_demand=False)
+_OPENAI_OPTIONS = frozenset({"cache_key", "tier", "user"})
+_OPENAI = ChatTraits(OPENAI_CHAT, NEW_CAP, options=_OPENAI_OPTIONS)
+_GPT_5 = ChatTraits(OPENAI_CHAT, NEW_CAP, options=_OPENAI_OPTIONS | {"verbosity"})
+_MISTRAL = ChatTraits(MISTRAL, CAP, usage_on_demand=False, options=frozenset())
 _OTHER = ChatTraits()
 
 _CHAT: tuple[tuple[str, ChatTraits], ...] = (
     ("gpt-oss", _OTHER),  # open weights: anybody may serve them
-    ("gpt-", _OPENAI),
+    ("gpt-3", _OPENAI),
+    ("gpt-4", _OPENAI),
+    ("gpt-", _GPT_5),
     ("chatgpt-", _OPENAI),
     ("o1", _OPENAI),
     ("o3", _OPENAI),
@@ -253,8 +261,49 @@ _CHAT: tuple[tuple[str, ChatTraits], ...] = (
     ("pixtral", _MISTRAL),
     ("open-mi", _MISTRAL),
     ("deepseek", ChatTraits(DEEPSEEK)),
+    ("qwen", ChatTraits(ONE_SYSTEM)),
+    ("qwq", ChatTraits(ONE_SYSTEM)),
+    ("gemma", ChatTraits(ONE_SYSTEM)),
+    ("phi", ChatTraits(ONE_SYSTEM)),
     ("gemini", ChatTraits(GEMINI)),
 )
+
+
+_SOME = ("low", "medium", "high")
+_WIDE = ("none", *_SOME, "xhigh")
+# The efforts that models take. To one that does not think, most servers refuse the field.
+_EFFORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("gpt-oss", _SOME),
+    ("gpt-3", ()),
+    ("gpt-4", ()),
+    ("gpt-5-chat", ()),
+    ("gpt-5-pro", ("high",)),
+    ("gpt-5.1", ("none", *_SOME)),
+    ("gpt-5.", _WIDE),
+    ("gpt-5", ("minimal", *_SOME)),
+    ("gpt-", _WIDE),
+    ("o1-mini", ()),
+    ("o1-preview", ()),
+    ("o1", _SOME),
+    ("o3", _SOME),
+    ("o4", _SOME),
+    ("gemini-2.5", ("none", *_SOME)),
+    ("gemini-3", ("minimal", *_SOME)),
+    ("grok-3-mini", ("low", "high")),
+)
+# With tools, OpenAI takes the effort of these models in Responses only.
+_NO_EFFORT_WITH_TOOLS = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
+
+
+def efforts_of(model: str) -> tuple[str, ...]:
+    """Return the efforts that a model takes in OpenAI's words; none if it is unknown."""
+    return find_by_model(model, _EFFORTS, other=())
+
+
+def chat_efforts(model: str, *, tools: bool) -> tuple[str, ...]:
+    """Return the efforts that a model takes in chat completions."""
+    name = model.lower().rpartition("/")[2]
+    return () if tools and name.startswith(_NO_EFFORT_WITH_TOOLS) else efforts_of(model)
 
 
 def chat_traits(model: str) -> ChatTraits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
@@ -16,6 +16,7 @@ from wholecall.messages import (
     Media,
     Message,
     Mode,
+    ModelOptions,
     Native,
     Offered,
     OutputSchema,
@@ -35,17 +36,26 @@ from wholecall.messages import (
     restrict,
 )
 from wholecall.protocols.decoder import plain, present
-from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
+from wholecall.protocols.history import System, Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
-from wholecall.protocols.openai_chat.history import CAP, NEW_CAP, ChatTraits, chat_traits
+from wholecall.protocols.openai_chat.history import (
+    CAP,
+    NEW_CAP,
+    ChatTraits,
+    chat_efforts,
+    chat_traits,
+)
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
+    SAMPLING,
     ContentForm,
     ContentPart,
     JsonSchema,
     complete,
     fit,
+    foreign_options,
+    is_closed,
     keep_rest,
     list_tools,
     media_in,
@@ -54,17 +64,21 @@ from wholecall.protocols.request_fields import (
     pick,
     read_address,
     read_data,
+    read_effort,
     read_format,
     read_id,
     read_refusal,
     read_text,
     read_tools,
+    read_word,
     refuse_role,
     rest_of,
     speak,
+    thought_of,
     without,
     write_address,
     write_format,
+    write_user,
 )
 
 PROTOCOL = "openai-chat"
@@ -79,7 +93,8 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     traits = chat_traits(request.model)
     rest = rest_of(request, PROTOCOL)
-    mended = mend(PROTOCOL, list(_write_messages(request)), target=target or traits.target)
+    target = _place_system(target or traits.target, request.options.one_system)
+    mended = mend(PROTOCOL, list(_write_messages(request)), target=target)
     tools = list_tools(request, PROTOCOL, write=write_tool)
     said = request.choice != Choice() and bool(tools)
     body = {
@@ -94,8 +109,57 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "top_p": request.top_p,
         "stop": list(request.stop) or None,
         "response_format": _write_output(request.output),
+        **_write_options(request, traits),
     }
     return complete(body, _keep(rest, request))
+
+
+def carried_options(request: Request) -> frozenset[str]:
+    """Return the options that the upstream of a request takes."""
+    options = chat_traits(request.model).options | SAMPLING
+    efforts = chat_efforts(request.model, tools=bool(request.tools))
+    return options | {"effort"} if efforts else options
+
+
+def _write_options(request: Request, traits: ChatTraits) -> dict[str, Any]:
+    options = foreign_options(request, PROTOCOL)
+    efforts = chat_efforts(request.model, tools=bool(request.tools))
+    named = "safety_identifier" if "tier" in traits.options else "user"
+    written = {
+        "verbosity": ("verbosity", options.verbosity or None),
+        "cache_key": ("prompt_cache_key", options.cache_key or None),
+        "tier": ("service_tier", options.tier or None),
+        "user": (named, write_user(options.user)),
+    }
+    taken = (field for name, field in written.items() if name in traits.options)
+    return {"reasoning_effort": options.effort_among(efforts), **dict(taken)}
+
+
+OPTION_FIELDS = {
+    "effort": ("reasoning_effort",),
+    "verbosity": ("verbosity",),
+    "cache_key": ("prompt_cache_key",),
+    "tier": ("service_tier",),
+    "user": ("safety_identifier", "user"),
+}
+_READ = ("tools", CAP, NEW_CAP, "response_format", "stream_options")
+KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ})
+
+
+def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    return ModelOptions(
+        effort=read_effort(body.get("reasoning_effort")),
+        verbosity=read_word(body.get("verbosity")),
+        cache_key=read_word(body.get("prompt_cache_key")),
+        tier=read_word(body.get("service_tier")),
+        user=read_word(body.get("safety_identifier")) or read_word(body.get("user")),
+    )
+
+
+def _place_system(target: Target, one_system: bool | None) -> Target:
+    if one_system is None:
+        return target
+    return replace(target, system=System.FIRST if one_system else System.ANYWHERE)
 
 
 def _name_cap(traits: ChatTraits, rest: Mapping[str, Any]) -> str:
@@ -119,7 +183,9 @@ def _keep(rest: Mapping[str, Any], request: Request) -> dict[str, Any]:
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool."""
     fields = {"name": spec.name, "description": spec.description or None}
-    return {"type": "function", "function": {**present(fields), "parameters": object_schema(spec)}}
+    schema = object_schema(spec)
+    strict = {"strict": True} if spec.strict and is_closed(schema) else {}
+    return {"type": "function", "function": {**present(fields), "parameters": schema, **strict}}
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
@@ -135,11 +201,13 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 
 
 def _write_messages(request: Request) -> Iterator[Any]:
+    # Where reasoning must go back, another provider's is better than none.
+    sealed = chat_traits(request.model).target.reasoning_required
     for are_results, group in groupby(request.messages, lambda each: each.role is Role.TOOL):
         messages = list(group)
         for message in messages:
             natives = natives_of(message, PROTOCOL)
-            yield from natives if natives is not None else _write(message)
+            yield from natives if natives is not None else _write(message, sealed=sealed)
         if are_results:
             yield from _show_media(messages)
 
@@ -148,11 +216,13 @@ def _results(message: Message) -> list[CallResult]:
     return [part for part in message.parts if isinstance(part, CallResult)]
 
 
-def _write(message: Message) -> Iterable[Any]:
+def _write(message: Message, *, sealed: bool) -> Iterable[Any]:
     if message.role is Role.TOOL:
         return map(_write_result, _results(message))
     if message.role is Role.ASSISTANT:
-        return [_write_answer(message)]
+        return [_write_answer(message, sealed=sealed)]
+    if message.role is Role.SYSTEM and not message.parts:
+        return []
     return [{"role": message.role.value, "content": _CONTENT.write(message.parts)}]
 
 
@@ -174,12 +244,13 @@ def _show_media(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": _CONTENT.write(shown)}
 
 
-def _write_answer(message: Message) -> dict[str, Any]:
+def _write_answer(message: Message, *, sealed: bool) -> dict[str, Any]:
     calls = [_write_past_call(part) for part in message.parts if isinstance(part, PastCall)]
+    thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
     return {
         "role": "assistant",
         "content": message.text or None,
-        **_write_reasoning([part for part in message.parts if isinstance(part, Reasoning)]),
+        **_write_reasoning(thoughts, sealed=sealed),
         **({"tool_calls": calls} if calls else {}),
     }
 
@@ -195,12 +266,13 @@ def _write_past_call(call: PastCall) -> dict[str, Any]:
     return write_call(call, call.raw or write_arguments(plain(call.arguments))[0])
 
 
-def _write_reasoning(parts: Sequence[Reasoning]) -> dict[str, Any]:
+def _write_reasoning(parts: Sequence[Reasoning], *, sealed: bool) -> dict[str, Any]:
     """Plain reasoning and this protocol's details; what is sealed by another has no place here."""
-    ours = [part for part in parts if not part.extras or not part.extras.keys().isdisjoint(DETAILS)]
-    fields: dict[str, Any] = {"reasoning_content": "".join(part.text for part in ours)}
+    own = [part for part in parts if not part.extras.keys().isdisjoint(DETAILS)]
+    texts = (part.text if part in own else thought_of(part, sealed=sealed) for part in parts)
+    fields: dict[str, Any] = {"reasoning_content": "".join(texts)}
     for key in DETAILS:
-        fields[key] = [entry for part in ours for entry in part.extras.get(key, ())]
+        fields[key] = [entry for part in own for entry in part.extras.get(key, ())]
     return {key: value for key, value in fields.items() if value}
 
 
@@ -266,6 +338,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         top_p=fields.top_p,
         stop=tuple(stop),
         output=output,
+        options=_read_options(body),
         rest=keep_rest(PROTOCOL, rest),
     )
 

@@ -17,11 +17,17 @@ RECORD = WireProtocol(
     history=history.HISTORY,
     choice=request.CHOICE,
     upstream=UpstreamSide(
-        encode=request.encode, path="responses", version="v1", base_has_version=True
+        encode=request.encode,
+        carried=request.carried_options,
+        path="responses",
+        version="v1",
+        base_has_version=True,
     ),
     client=ClientSide(
         path="/v1/responses",
         decode=request.decode,
+        option_fields=request.OPTION_FIELDS,
+        known_fields=request.KNOWN_FIELDS,
         make_writer=response.ResponsesWriter,
         encode_answer=response.encode_answer,
         encode_error=encode_error,

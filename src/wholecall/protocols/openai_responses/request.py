@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Any
 
 from wholecall.events import Call, Reasoning, Text
@@ -13,6 +13,7 @@ from wholecall.messages import (
     Field,
     Media,
     Message,
+    ModelOptions,
     Native,
     Offered,
     OutputSchema,
@@ -29,6 +30,7 @@ from wholecall.messages import (
 from wholecall.protocols.decoder import plain, present
 from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
+from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import shapes
 from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
@@ -39,22 +41,28 @@ from wholecall.protocols.request_fields import (
     JsonSchema,
     complete,
     fit,
+    foreign_options,
+    is_closed,
     keep_rest,
     list_tools,
     media_in,
+    member,
     natives_of,
     object_schema,
     read_address,
     read_data,
+    read_effort,
     read_id,
     read_refusal,
     read_text,
     read_tools,
+    read_word,
     refuse_role,
     rest_of,
     speak,
     without,
     write_address,
+    write_user,
 )
 
 PROTOCOL = "openai-responses"
@@ -89,10 +97,54 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
-        "text": _write_output(request.output),
+        **_write_options(request),
     }
     dropped = ["tools"] if request.stream else ["tools", "stream_options"]
     return complete(body, without(rest, dropped))
+
+
+def carried_options(request: Request) -> frozenset[str]:
+    """Return the options that the upstream of a request takes."""
+    return _OPTIONS | {"effort"} if efforts_of(request.model) else _OPTIONS
+
+
+_OPTIONS = frozenset({"verbosity", "cache_key", "tier", "user", "temperature", "top_p"})
+
+
+def _write_options(request: Request) -> dict[str, Any]:
+    options = foreign_options(request, PROTOCOL)
+    effort = options.effort_among(efforts_of(request.model))
+    text = {**_write_output(request.output), **present({"verbosity": options.verbosity or None})}
+    return {
+        "text": text or None,
+        "reasoning": {"effort": effort} if effort else None,
+        "prompt_cache_key": options.cache_key or None,
+        "service_tier": options.tier or None,
+        "safety_identifier": write_user(options.user),
+    }
+
+
+OPTION_FIELDS = {
+    "effort": ("reasoning.effort",),
+    "verbosity": ("text.verbosity",),
+    "cache_key": ("prompt_cache_key",),
+    "tier": ("service_tier",),
+    "user": ("safety_identifier", "user"),
+}
+_READ = ("tools", "text", "reasoning", "stream_options")
+# Responses are stored here, and repeat what was asked.
+_HELD = ("store", "background", "previous_response_id", "metadata")
+KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ, *_HELD})
+
+
+def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    return ModelOptions(
+        effort=read_effort(member(body, "reasoning", key="effort")),
+        verbosity=read_word(member(body, "text", key="verbosity")),
+        cache_key=read_word(body.get("prompt_cache_key")),
+        tier=read_word(body.get("service_tier")),
+        user=read_word(body.get("safety_identifier")) or read_word(body.get("user")),
+    )
 
 
 def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequence[Message]]:
@@ -100,14 +152,15 @@ def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequen
     first = messages[0] if messages else None
     if first is None or first.role is not Role.SYSTEM or natives_of(first, PROTOCOL) is not None:
         return None, messages
-    return first.text, messages[1:]
+    return first.text or None, messages[1:]
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool. Where `strict` is missing, OpenAI takes it for true and changes the schema."""
     fields = {"name": spec.name, "description": spec.description or None}
     schema = object_schema(spec)
-    return {"type": "function", **present(fields), "parameters": schema, "strict": False}
+    strict = spec.strict and is_closed(schema)
+    return {"type": "function", **present(fields), "parameters": schema, "strict": strict}
 
 
 def pick_extras(call: Call | PastCall) -> dict[str, Any]:
@@ -115,9 +168,9 @@ def pick_extras(call: Call | PastCall) -> dict[str, Any]:
     return {CALL_EXTRAS[key]: call.extras[key] for key in CALL_EXTRAS if key in call.extras}
 
 
-def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
+def _write_output(output: OutputSchema | None) -> dict[str, Any]:
     if output is None:
-        return None
+        return {}
     if output.any_object:
         return {"format": {"type": "json_object"}}
     schema = {"name": output.name, "schema": output.schema, "strict": output.strict}
@@ -290,6 +343,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         temperature=fields.temperature,
         top_p=fields.top_p,
         output=output,
+        options=_read_options(body),
         rest=keep_rest(PROTOCOL, rest),
     )
 

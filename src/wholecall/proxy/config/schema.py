@@ -246,6 +246,13 @@ class ModelConfig:
     """The calls to rescue from the text of a model that has tools natively: `off` none, `read_only`
     those of tools that change nothing, `all` every one. The default is `read_only` for tools that
     run here and `all` for those of the client."""
+    system: Literal["keep", "first"] | None = None
+    """System messages on their way to a chat upstream: `keep` them where they are, or make one of
+    them at the start (`first`). Without it the model's name decides: `first` for models whose chat
+    templates take no other, such as Qwen and Gemma."""
+    cache: Literal["auto", "off"] = "auto"
+    """Mark the prompt for Anthropic's cache (`cache_control`) if the client speaks another protocol
+    and cannot do it: the system prompt, the tools and the last message."""
     reask: Annotated[int, Field(ge=0, le=5)] = 1
     """Mode `gate`: the number of retries for a bad call before the client sees it. A call that the
     output limit cut is retried with more room, up to `limits.output_tokens`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -102,6 +103,17 @@ def _read_first(chunk: bytes) -> Mapping[str, Any]:
 _LOG = logging.getLogger(__name__)
 
 
+_FIELD = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_MOST_FIELDS = 32
+"""Fields that a header names."""
+
+
+def _list_names(fields: Sequence[str]) -> bytes:
+    """Fields for a header. They are a client's words, so not all can stand in one."""
+    named = [name for name in fields if _FIELD.fullmatch(name)]
+    return ", ".join(named[:_MOST_FIELDS]).encode()
+
+
 class RequestHandler:
     """Makes one answer, for one sink."""
 
@@ -130,6 +142,8 @@ class RequestHandler:
             peek=self._envelope.look,
             on_headers=partial(_pass_headers, sink) if passes_headers else None,
         )
+        if plan.dropped:
+            sink.add_headers(((b"x-wholecall-dropped", _list_names(plan.dropped)),))
         self._writer = self._make_writer()
         self._run_mode: RunMode | None = None
         self._gate_mode: GateMode | None = None

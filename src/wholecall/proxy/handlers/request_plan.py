@@ -19,8 +19,8 @@ import msgspec
 from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
-from wholecall.messages import Native, Request
-from wholecall.protocols.registry import decode_request
+from wholecall.messages import ModelOptions, Native, Request
+from wholecall.protocols.registry import decode_request, find_dropped
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
@@ -221,6 +221,8 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     """The way in which the answer is stored; None: not at all."""
     bound: bool = False
     """True if the upstream stores the answer as well, in an account that several keys share."""
+    dropped: tuple[str, ...] = ()
+    """Fields of the request that the upstream does not get."""
     head: ResponseHead | None = None
     """The metadata of the answer, if it was promised before there is one."""
 
@@ -285,7 +287,10 @@ class RequestPlanner:
         protocol = request.client.protocol
         decoded, style = await _aside(partial(_decode, request.client, read.content), read.content)
         decoded = replace(
-            decoded, model=route.model, headers=Native(protocol, request.passed_headers)
+            decoded,
+            model=route.model,
+            headers=Native(protocol, request.passed_headers),
+            options=_set_options(decoded.options, route.settings),
         )
         style = replace(
             style,
@@ -302,6 +307,7 @@ class RequestPlanner:
             progress=options.events or request.wants_progress,
             params=read.params,
             bound=read.bound,
+            dropped=find_dropped(protocol, route.upstream.protocol, request=decoded),
         )
 
     async def _read_body(
@@ -363,6 +369,12 @@ class RequestPlanner:
                 "or go on with `previous_response_id`"
             )
             raise UnreadableRequest(why, param=_CONVERSATION)
+
+
+def _set_options(options: ModelOptions, settings: ModelConfig) -> ModelOptions:
+    """The client's options, with those of the operator."""
+    one_system = None if settings.system is None else settings.system == "first"
+    return replace(options, marks_cache=settings.cache == "auto", one_system=one_system)
 
 
 def _pass_through(

@@ -349,6 +349,7 @@ class _Line:
             "upstream": exchange.upstream,
             "way": exchange.way,
             "stream": exchange.stream,
+            "dropped": [_name(each) for each in exchange.dropped[:MOST_CALLS]],
             "outcome": event.fate.value,
             "status": event.status,
             "code": event.code,

@@ -45,6 +45,8 @@ class Exchange(Value, frozen=True, kw_only=True, eq=False):
     upstream: str = ""
     """The upstream's protocol."""
     upstream_model: str = ""
+    dropped: tuple[str, ...] = ()
+    """Fields of the request that the upstream does not get."""
     started: float = msgspec.field(default_factory=time.perf_counter)
     """The time at which the request came, by the clock of the taps."""
     trace_headers: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -232,4 +232,5 @@ def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchan
         stream=plan.stream,
         upstream=plan.route.upstream.protocol,
         upstream_model=plan.route.model,
+        dropped=plan.dropped,
     )
