@@ -18,7 +18,10 @@ OFFER = read_offer(
 )
 SEEDS = {
     "hermes": ["<tool_call>", '<tool_call>{"arguments":["', "<think><tool_call>", "```\n", "<"],
-    "qwen3_xml": ["<function=f>", "<function=f><parameter=a>", "</parameter>", "<tool_call>\n"],
+    "qwen3_xml": [
+        *("<function=f>", "<function=f><parameter=a>", "</parameter>", "<tool_call>\n"),
+        *("<parameter=b>", "<parameter=b></parameter>", "<function=f></function>", "<function="),
+    ],
     "kimi_k2": ["<|tool_call_begin|>", "<|tool_call_begin|>f<|tool_call_argument_begin|>"],
     "pythonic": ["[", "[f(a=", "[f(a='", "[f(a=["],
     "gemma4": ["<|tool_call>call:f{a:", "<|tool_call>call:f{a:[", "<|channel>"],

@@ -252,7 +252,7 @@ ROWS = [
     ("a bracket that ends nothing", "qwen3_xml", '<function=find>{"query": "x"}>so', f"{CALL} | '>so'"),
     ("another call in a tag without an end", "glm45", "<tool_call>find\n<arg_key>query" + GLM.format(PAIR.format("query", "x")), f"!bad_markup find | {CALL}"),
     ("another call in the place of a value", "glm45", "<tool_call>find\n<arg_key>query</arg_key>\n" + GLM.format(PAIR.format("query", "x")), f"!bad_markup find | {CALL}"),
-    ("another call in a value without an end", "glm45", "<tool_call>write\n<arg_key>text</arg_key><arg_value>a" + GLM.format(PAIR.format("query", "x")) + "b", "!bad_markup write | 'b'"),
+    ("another call in a value without an end", "glm45", "<tool_call>write\n<arg_key>text</arg_key><arg_value>a" + GLM.format(PAIR.format("query", "x")) + "b", "!truncated write"),
     ("another call in JSON", "qwen3_xml", '<function=find>{"query": <function=find>{"query": "x"}</function>so', f"!bad_markup find | {CALL} | 'so'"),
     ("another section in JSON", "qwen3_xml", '<tool_call><function=find>{"query": <tool_call><function=find>{"query": "x"}</function></tool_call>so', f"!bad_markup find | {CALL} | 'so'"),
     ("another call in a string of JSON", "qwen3_xml", '<function=write>{"text": "a "b" <function=now></function>"}</function>so', "!bad_json write | 'so'"),

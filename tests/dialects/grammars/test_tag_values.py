@@ -8,6 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from wholecall.dialects.dialect import Notation, Template, encode_calls
+from wholecall.dialects.dialect_registry import DIALECTS
+from wholecall.dialects.rescue import parse_text
+
 QWEN = "<tool_call>\n<function={}>\n{}</function>\n</tool_call>"
 VALUE = "<parameter={}>\n{}\n</parameter>\n"
 INVOKE = '<function_calls>\n<invoke name="find">\n{}</invoke>\n</function_calls>'
@@ -78,7 +82,7 @@ LEFT_OPEN = [
     ("nothing at all", "qwen3_xml", find(f"<parameter=query>\nx\n{LIMIT}"), 'find {"query": "x", "limit": 3}'),
     ("a tag of the text", "qwen3_xml", find(f"<parameter=query>\n<b>x</b>\n{LIMIT}"), 'find {"query": "<b>x</b>", "limit": 3}'),
     ("a parameter that the tool does not have", "qwen3_xml", write("<parameter=text>\na\n" + VALUE.format("x", 1)), BROKEN_WRITE),
-    ("all of the text as one", "qwen3_xml", write(VALUE.format("text", "<parameter=x>\n1\n</parameter>")), BROKEN_WRITE),
+    ("all of the text as one", "qwen3_xml", write(VALUE.format("text", "<parameter=x>\n1\n</parameter>")), wrote("<parameter=x>\\n1\\n</parameter>")),
     ("of a tool of which nothing is known", "qwen3_xml", QWEN.format("any", f"<parameter=query>\nx\n{LIMIT}"), 'any {"query": "x", "limit": "3"}'),
     ("behind one that was closed", "qwen3_xml", find(VALUE.format("query", "x") + VALUE.format("y", 1)), 'find {"query": "x", "y": "1"}'),
     ("its own name", "qwen3_xml", find(f"<parameter=query>\nx\n</query>\n{LIMIT}"), 'find {"query": "x", "limit": 3}'),
@@ -127,6 +131,8 @@ DEEPSEEK = (
     f'<{DSML}function_calls><{DSML}invoke name="find">{{}}</{DSML}invoke></{DSML}function_calls>'
 )
 DEEP_VALUE = f'<{DSML}parameter name="{{}}" string="true">{{}}</{DSML}parameter>'
+M3_MARK = "]<]minimax[>["
+M3 = f'{M3_MARK}<tool_call>{M3_MARK}<invoke name="write">{M3_MARK}<text>{{}}{M3_MARK}</text>{M3_MARK}</invoke>{M3_MARK}</tool_call>'
 UNTYPED = f'<{DSML}function_calls><{DSML}invoke name="any"><{DSML}parameter name="a" string="false">{{}}</{DSML}parameter></{DSML}invoke></{DSML}function_calls>'
 
 
@@ -198,7 +204,32 @@ REMAINS = [
     ("a tag around the arguments that closes nothing", "tool_use_xml", '<tool_use>\n<name>find</name>\n</arguments>{"query": "x"}</arguments>\n</tool_use>', '\'<tool_use>\n<name>find</name>\n{"query": "x"}\n\''),
     ("a quote that is lost in a tag", "kimi_k3", TOKENS.format("x").replace('"query"', '"query'), BROKEN),
 ]  # fmt: skip
-ROWS = [*UNOPENED, *REMAINS, *HELD, *MISSPELT, *NAMELESS, *LEFT_OPEN, *ENDS]
+TEXT = 'write {"text": "%s"}'
+INVOKED = INVOKE.replace("find", "write").format('<parameter name="text">{}</parameter>\n')
+MENTIONED = [
+    ("a parameter that the tool does not have, between words", "qwen3_xml", write(VALUE.format("text", "a <parameter=x> b")), wrote("a <parameter=x> b")),
+    ("in quotes", "anthropic_xml", INVOKED.format('a `<parameter name="x">` b'), TEXT % 'a `<parameter name=\\"x\\">` b'),
+    ("of GLM's", "glm47", "<tool_call>write<arg_key>text</arg_key><arg_value>a <arg_key>x</arg_key><arg_value> b</arg_value></tool_call>", TEXT % "a <arg_key>x</arg_key><arg_value> b"),
+    ("with its closing tag", "qwen3_xml", write(VALUE.format("text", "a <parameter=x>1</parameter> b") + MODE), wrote_all("a <parameter=x>1</parameter> b")),
+    ("its closing tag between words, too", "qwen3_xml", write(VALUE.format("text", "a <parameter=x> 1</parameter>, b")), wrote("a <parameter=x> 1</parameter>, b")),
+    ("one that the call gave before", "qwen3_xml", write(VALUE.format("text", "a <parameter=path>1</parameter> b")), wrote("a <parameter=path>1</parameter> b")),
+    ("one in the other", "qwen3_xml", write(VALUE.format("text", "<parameter=x><parameter=y>1</parameter></parameter>")), wrote("<parameter=x><parameter=y>1</parameter></parameter>")),
+    ("one that the call may still give", "qwen3_xml", write(VALUE.format("text", "a <parameter=mode>1</parameter> b")), BROKEN_WRITE),
+    ("one without a name", "anthropic_xml", INVOKED.format('a <parameter name="">1</parameter> b'), BROKEN_WRITE),
+    ("one without an end", "anthropic_xml", INVOKED.format("a <parameter x"), BROKEN_WRITE),
+    ("one of two that has no closing tag", "qwen3_xml", write("<parameter=text>\na<parameter=x>1<parameter=y>2</parameter></parameter>\n"), BROKEN_WRITE),
+    ("one that is left open before a parameter", "qwen3_xml", write("<parameter=text>\na\n<parameter=x>\n1\n</parameter>\n" + MODE), BROKEN_WRITE),
+    ("the beginning of a call", "qwen3_xml", write(VALUE.format("text", "a <function=find> b")), wrote("a <function=find> b")),
+    ("the beginning of a call without an end", "qwen3_xml", write(VALUE.format("text", "a <function= b")), wrote("a <function= b")),
+    ("a call that mentions its end", "qwen3_xml", write(VALUE.format("text", find(VALUE.format("query", "a </function> b")))), wrote(find(VALUE.format("query", "a </function> b")).replace("\n", "\\n"))),
+    ("a call that mentions how one ends", "qwen3_xml", write(VALUE.format("text", find(VALUE.format("query", "a </parameter> </function> b")))), BROKEN_WRITE),
+    ("a call of another tool before the end of the text", "qwen3_xml", write("<parameter=text>\na\n" + find(VALUE.format("query", "x"))), BROKEN_WRITE),
+    ("tags of MiniMax's that fit", "minimax_m3", M3.format(f"a {M3_MARK}<x>1{M3_MARK}</x>"), TEXT % f"a {M3_MARK}<x>1{M3_MARK}</x>"),
+    ("one that is not closed", "minimax_m3", M3.format(f"a {M3_MARK}<x>1"), BROKEN_WRITE),
+    ("a mark without a tag", "minimax_m3", M3.format(f"a {M3_MARK} b"), BROKEN_WRITE),
+    ("a call by its tool's name that is not closed", "morph_xml", "<write><text>a <write><path>b</text></write>", "!truncated write"),
+]  # fmt: skip
+ROWS = [*MENTIONED, *UNOPENED, *REMAINS, *HELD, *MISSPELT, *NAMELESS, *LEFT_OPEN, *ENDS]
 
 
 @pytest.mark.parametrize(
@@ -210,3 +241,45 @@ def test_no_tag_of_the_call_gets_into_a_value(
     say: Callable[..., str], dialect: str, *, text: str, said: str
 ) -> None:
     assert say(dialect, text) == said
+
+
+TAGGED = [
+    (name, dialect.template)
+    for name, dialect in DIALECTS.items()
+    if dialect.template and dialect.template.notation is Notation.TAGS
+]
+STRINGS = [
+    {
+        "name": "write",
+        "parameters": {
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+        },
+    }
+]
+
+
+def written(template: Template, text: str) -> str:
+    """A call, its text put in afterwards: a template does not write tags into a value."""
+    return encode_calls(template, [("write", {"path": "a", "text": "@"})]).replace("@", text)
+
+
+@pytest.mark.parametrize("framing", ["{}", "See\n{}\nso.", "{}{}"])
+@pytest.mark.parametrize(("name", "template"), TAGGED, ids=[name for name, _ in TAGGED])
+def test_a_text_may_hold_a_call_of_its_own_format(
+    name: str, template: Template, *, framing: str
+) -> None:
+    text = framing.replace("{}", written(template, "b")).strip()
+    for dialect in (name, "auto"):
+        outcome = parse_text(dialect, written(template, text), tools=STRINGS)
+        # A special token in a value came there by mistake: such a call is refused.
+        expected = [] if name == "kimi_k3" else [{"path": "a", "text": text}]
+        assert [call.arguments for call in outcome.calls] == expected
+
+
+@pytest.mark.parametrize(("name", "template"), TAGGED, ids=[name for name, _ in TAGGED])
+def test_a_cut_text_runs_no_call_that_it_holds(name: str, template: Template) -> None:
+    whole = written(template, f"See {written(template, 'b')} and {written(template, 'c')}.")
+    for end in range(len(whole)):
+        outcome = parse_text(name, whole[:end], tools=STRINGS)
+        assert all(call.arguments["text"].startswith("See") for call in outcome.calls)

@@ -328,10 +328,18 @@ class _Named:
     def _ends(self, close: str, put: Sink) -> Steps[bool]:
         """Return True if a closing tag follows that ends a value; everything before it goes to
         `put`."""
-        while (yield from self._source.flow(markers_of((close,)), put)):
-            if (yield from self._source.sees_ahead(self._follows)) != "":
+        opens, closes = f"<{self._name}>", f"</{self._name}>"
+        marks = markers_of((close, opens, closes))
+        nested = 0  # calls in the value that are still open: it explains how one is written
+        while mark := (yield from self._source.flow(marks, put)):
+            follows = yield from self._source.sees_ahead(self._follows)
+            if mark == close and not nested and follows != "":
                 return True
-            put(close)
+            if mark == opens and follows:
+                nested += 1
+            elif mark == closes:
+                nested = max(nested - 1, 0)
+            put(mark)
         return False
 
 
@@ -454,14 +462,36 @@ class _Marked:
         """A value that streams."""
         writer = ValueWriter(self._grow, Shape.TEXT)
         close = f"{self._grammar.mark}</{tag}>"
-        marks = markers_of((close, self._grammar.mark))
         place = self._source.bookmark()
-        end = yield from self._source.flow(marks, writer.put)
+        whole = yield from self._text(close, writer.put)
         text = self._source.since(place).removesuffix(close)
         self._source.forget()
-        if end != close or _is_doubled(tag, text):
+        if not whole or _is_doubled(tag, text):
             raise _Broken
         writer.close()
+
+    def _text(self, close: str, put: Sink) -> Steps[bool]:
+        """Return True if a closing tag ends the value. Tags in it are text, if each is closed
+        there."""
+        nested: list[str] = []
+        marks = markers_of((self._grammar.mark,))
+        while mark := (yield from self._source.flow(marks, put)):
+            self._source.at -= len(mark)
+            begin = self._source.place
+            tag = yield from self._tag()
+            written = self._source.since(begin)
+            if not nested and written == close:
+                return True
+            word = tag.removeprefix("/").partition(" ")[0]
+            closes = tag.startswith("/")
+            if not word or (closes and nested[-1:] != [word]):
+                return False
+            if closes:
+                nested.pop()
+            else:
+                nested.append(word)
+            put(written)
+        return False
 
     def _leaf(self, tag: str, text: str, *, types: frozenset[str]) -> Steps[None]:
         if (yield from self._tag()) != f"/{tag}" or _is_doubled(tag, text):

@@ -152,9 +152,23 @@ class _Reading:
         if self._raw.holds_close and self._may_lack(name):
             self._machine.spoil(_UNOPENED)
             return False
+        if self._raw.holds_example and (yield from self._ends_again()):
+            self._machine.spoil(_ENDED_IN_VALUE)
+            return False
         self._output.grow("}", guessed=self._rested)
         self._machine.seal(self._tags)
         return True
+
+    def _ends_again(self) -> Steps[bool]:
+        """Return True if closing tags follow the end of the call: that end may be a part of the
+        call that a value holds."""
+        place = self._source.bookmark()
+        yield from self._source.accept_ahead(markers_of(self._grammar.section_close))
+        closers = markers_of((*self._grammar.value_close, *self._grammar.call_close))
+        again = yield from self._source.sees_ahead(closers)
+        self._source.rewind(place)
+        self._source.forget()
+        return bool(again)
 
     def _may_lack(self, name: str) -> bool:
         """Return True if a tag may be missing: there are more parameters, or more that has no
@@ -261,6 +275,12 @@ class _Reading:
         stray = left_open and self._is_foreign(name, head.name)
         return not stray and (yield from self._written(name, head))
 
+    def _may_follow(self, name: str, key: str) -> bool:
+        """Return True if a parameter of this name may be the next one: nothing is known about the
+        tool, or it has the parameter, and the call does not give it yet."""
+        known = self._machine.properties(name)
+        return not known or (key in known and key not in self._keys)
+
     def _is_foreign(self, name: str, key: str) -> bool:
         properties = self._machine.properties(name)
         return bool(properties) and key not in properties
@@ -275,11 +295,13 @@ class _Reading:
         writer = self._writer(name, head)
         if self._grammar.cdata and (yield from self._cdata()):
             return True
-        if not (
-            yield from (
-                self._unopened(writer) if head.unopened else self._raw.read(writer.put, head)
+        if head.unopened:
+            whole = yield from self._unopened(writer)
+        else:
+            whole = yield from self._raw.read(
+                writer.put, head, may_follow=lambda key: self._may_follow(name, key)
             )
-        ):
+        if not whole:
             return False
         writer.close(left_out=self._raw.left_out and not head.unopened)
         if self._raw.left_open and self._is_foreign(name, head.name):

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from wholecall.dialects.char_stream import CharStream, Markers, Sink, Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_values import Shape, Trim
+from wholecall.dialects.parser_context import LONGEST_NAME, plausible
 
 _ATTRIBUTE = re.compile(
     r"""([A-Za-z_]\w{0,63}+)\s{0,8}=\s{0,8}"""
@@ -214,7 +215,7 @@ _SAME = 0.8
 class ValueEnding:
     """Hands a value on, and remembers how it ends."""
 
-    __slots__ = ("_closed", "_put", "first", "inside", "is_another", "last")
+    __slots__ = ("_closed", "_put", "first", "inside", "is_another", "last", "nested", "quoted")
 
     def __init__(self, put: Callable[[str], None], *, closed: bool = False) -> None:
         """`closed`: nothing but its closing tag can end it."""
@@ -226,6 +227,10 @@ class ValueEnding:
         """The number of open tags without a name in it."""
         self.is_another = False
         """True if one of them looks like the beginning of another parameter."""
+        self.nested: list[str] = []
+        """The beginnings of the calls and parameters in it that are still open."""
+        self.quoted = 0
+        """The number of opening tags in it that stand in quotes or between words."""
 
     def put(self, piece: str) -> None:
         """Take a piece of the raw value."""
@@ -250,6 +255,7 @@ class ValueEnding:
     def leave(self) -> None:
         """A closing tag follows that ends a tag in the value, or seems to."""
         self.inside = max(self.inside - 1, 0)
+        self.quoted = max(self.quoted - 1, 0)
         self.is_another = self.is_another and self.inside > 0
         self._closed = True
 
@@ -364,12 +370,22 @@ def _is_slip(name: str, own: str) -> bool:
 #     </parameter>
 #     3
 #     </parameter>            ← closes what never began; refused, if the tool has another parameter
+#
+# An opening tag in a value is the next parameter, if the tool has that parameter and the call does
+# not give it yet. Any other one is a part of the text, as long as all that is opened there is
+# closed there, too. So is a call with parameters: a text that explains the format.
+#
+#     <parameter=text>
+#     Write <parameter=x>1</parameter> for the first one.
+#     </parameter>
 
 
 COMMENT, COMMENT_END = "<!--", "-->"
 BLANKS_IN_JSON = ("\\n", "\\t")
 _LOOKED_OVER = {COMMENT: COMMENT_END, **{blank: blank for blank in BLANKS_IN_JSON}}
 """Text that may be between a value and the next mark, and its end."""
+_SECTION = "section"
+"""In place of a mark: the end of a section follows that a text holds."""
 _MOST_COMMENTS = 1024
 """Characters of comments that are looked over to see what follows them."""
 
@@ -383,6 +399,8 @@ class RawValues:
         self._grammar = grammar
         self._value_close = markers_of(grammar.value_close)
         self._unnamed = markers_of(grammar.value.unnamed)
+        self._examples = (grammar.call.begin,)
+        self._in_example = markers_of((grammar.value.begin, *grammar.call_close))
         between = BLANKS_IN_JSON if grammar.escaped_blanks else ()
         self._fits = markers_of(
             (grammar.value.begin, grammar.call.begin, *around, *between, *grammar.value_close)
@@ -403,16 +421,20 @@ class RawValues:
         """True if one of them holds a closing tag without an opening one."""
         self.holds_end = False
         """True if one of them holds the end of the call."""
+        self.holds_example = False
+        """True if one of them holds a whole call."""
 
-    def read(self, put: Sink, head: TagHead) -> Steps[bool]:
+    def read(self, put: Sink, head: TagHead, *, may_follow: Callable[[str], bool]) -> Steps[bool]:
         """The raw value up to its end; False if the text ends before, or it holds tags of its call.
 
         Models close a parameter with its own name, too: `<parameter name="text">…</text>`.
+        `may_follow` says whether a parameter of this name may be the next one.
         """
+        self._may_follow = may_follow
         own = f"</{head.name}>"
         grammar = self._grammar
         self.left_open = self.left_out = False
-        marks = markers_of((*grammar.value_ends, own, *grammar.value.unnamed))
+        marks = markers_of((*grammar.value_ends, own, *grammar.value.unnamed, *self._examples))
         ending = ValueEnding(put, closed=grammar.tokens)
         place = self._source.bookmark()
         whole = yield from self._read(marks, ending, own=own)
@@ -434,12 +456,13 @@ class RawValues:
         return ending.last.endswith(end) or text.count(most) > 1
 
     def _read(self, marks: Markers, ending: ValueEnding, *, own: str) -> Steps[bool]:
-        grammar = self._grammar
         while True:
             mark = yield from self._source.flow(marks, ending.put)
             if not mark:
                 return False
-            if mark in self._unnamed:
+            if (yield from self._is_nested(mark, ending)):
+                pass
+            elif mark in self._unnamed:
                 yield from self._enter(ending)
             elif mark == own or mark in self._value_close:
                 ended = yield from self._closes(mark, ending)
@@ -448,19 +471,100 @@ class RawValues:
             else:
                 self._source.at -= len(mark)
                 if (yield from self._ends(mark)):
-                    # Its end was left out, or it stood before, or it is torn, or it comes later.
-                    torn = ending.is_torn(grammar.closing_tags)
-                    self.left_out = True
-                    self.left_open = mark == grammar.value.begin
-                    self.forgets = self.forgets or self.left_open
-                    return not torn and not (yield from self._closes_later(mark))
+                    return (yield from self._is_left_open(mark, ending))
                 self._source.at += len(mark)
-                self.holds_end = self.holds_end or mark in grammar.call_close
+                self.holds_end = self.holds_end or mark in self._grammar.call_close
             ending.put(mark)
+
+    def _is_left_open(self, mark: str, ending: ValueEnding) -> Steps[bool]:
+        """Return True if a value is whole although another tag ends it: its own closing tag was
+        left out. It may also stand before, or be torn, or come later."""
+        torn = ending.is_torn(self._grammar.closing_tags)
+        self.left_out = True
+        self.left_open = mark == self._grammar.value.begin
+        self.forgets = self.forgets or self.left_open
+        return not torn and not (yield from self._closes_later(mark))
+
+    # ── Tags that the text of a value holds ─────────────────────────────────────────
+
+    def _is_nested(self, mark: str, ending: ValueEnding) -> Steps[bool]:
+        """Return True if a mark is a part of the text: it opens a call or a parameter in it, or
+        belongs to one that is open."""
+        if mark in self._examples:
+            if (yield from self._begins_example(mark)):
+                ending.nested.append(mark)
+                self.holds_example = True
+            return True
+        if ending.nested:
+            yield from self._in_nested(mark, ending)
+            return True
+        return mark == self._grammar.value.begin and (yield from self._is_told(mark, ending))
+
+    def _in_nested(self, mark: str, ending: ValueEnding) -> Steps[None]:
+        """A mark inside of a call or a parameter that the text holds."""
+        grammar, nested = self._grammar, ending.nested
+        in_call = nested[-1] in self._examples
+        in_example = any(each in self._examples for each in nested[-2:])
+        if nested[-1] == _SECTION:
+            nested.pop()
+        elif mark == grammar.value.begin and (in_call or not in_example):
+            nested.append(mark)
+        elif in_call and mark in grammar.call_close:
+            nested.pop()
+            if (yield from self._source.sees_ahead(markers_of(grammar.section_close))):
+                nested.append(_SECTION)
+        elif (
+            not in_call
+            and mark in self._value_close
+            and (not in_example or (yield from self.follows()) != "")
+        ):
+            nested.pop()
+            ending.leave()
+
+    def _begins_example(self, mark: str) -> Steps[bool]:
+        """Return True if a call with parameters begins with a mark that was read."""
+        tag = self._grammar.call
+        place = self._source.bookmark() - len(mark)
+        ends = markers_of((*tag.end, *tag.keeps))
+        text, end = yield from self._source.header(ends, LONGEST_NAME)
+        self._source.at -= len(end) if end in tag.keeps else 0
+        head = head_of(tag, text, remains=self._grammar.glued) if end else None
+        follows = yield from self._source.sees_ahead(self._in_example)
+        self._source.rewind(place)
+        self._source.at += len(mark)
+        self._source.forget()
+        return bool(head and follows and plausible(head.name))
+
+    def _is_told(self, mark: str, ending: ValueEnding) -> Steps[bool]:
+        """Return True if the opening tag of a parameter is a part of the text: the call cannot give
+        such a parameter here."""
+        self._source.at -= len(mark)
+        word = yield from self.goes_on_as_word(mark)
+        self._source.at += len(mark)
+        place = self._source.bookmark() - len(mark)
+        text, end = yield from self._source.header(
+            markers_of(self._grammar.value.end), LONGEST_NAME
+        )
+        head = head_of(self._grammar.value, text, remains=self._grammar.glued) if end else None
+        if self._grammar.value.then:
+            yield from self._source.accept(markers_of((self._grammar.value.then,)))
+        behind = yield from self._source.peek()
+        self._source.rewind(place)
+        self._source.at += len(mark)
+        self._source.forget()
+        if word or head is None or not head.name or self._may_follow(head.name):
+            return False
+        if ending.tells_of_it(behind):
+            ending.quoted += 1
+        else:
+            ending.nested.append(mark)
+        return True
 
     def _enter(self, ending: ValueEnding) -> Steps[None]:
         """A tag of a parameter without its name: text of the value, or the next parameter."""
         behind = yield from self._source.peek()
+        if ending.quoted:
+            return  # the second part of a tag in quotes: `<arg_key>x</arg_key><arg_value>`
         meant = bool(self._grammar.value.then)
         ending.enter(ends_line=behind in ("\n", "\r"), meant=meant)
 
@@ -475,7 +579,8 @@ class RawValues:
         if right and not inside and (yield from self._begins_another()):
             return False
         if right:
-            opened = ending.inside or ending.tells_of_it((yield from self._source.peek()))
+            told = ending.tells_of_it((yield from self._source.peek()))
+            opened = ending.inside or ending.quoted or told
             self.holds_close = self.holds_close or not opened
             ending.leave()
         return None
