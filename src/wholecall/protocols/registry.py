@@ -59,6 +59,8 @@ class UpstreamSide:
     """True if a stream begins with JSON, as a whole answer does."""
     models: str = "models"
     """The path under which the models are listed."""
+    has_siblings: bool = False
+    """True if embeddings, audio, files and so on are beside the path."""
     any_object: bool = True
     """True if an answer can be held to any JSON object, without a schema."""
     shared_headers: tuple[str, ...] = ()

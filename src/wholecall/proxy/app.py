@@ -59,6 +59,7 @@ from wholecall.proxy.routes.client_route import (
     ClientRoute,
 )
 from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
+from wholecall.proxy.routes.forwarded_routes import Forwarder
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
 from wholecall.proxy.routes.responses import make_response_routes
@@ -330,6 +331,7 @@ class Proxy:
             mixed_tools=mixed_tools,
             approvals=ApprovalRequests() if inspector is None else inspector.approving,
         )
+        self._forwarder = Forwarder(self.models, self.connections, handlers)
         background = BackgroundResponses(self.responses, self.resends, self.work.hold)
         routes = (
             ClientRoute(
@@ -364,6 +366,7 @@ class Proxy:
         return [
             Route(RESPONSES_CLIENT.path, _demand_upgrade),
             *make_response_routes(self.responses, self.connections),
+            *self._forwarder.make_routes(),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),
             Route("/v1/tools", catalog.list_tools),

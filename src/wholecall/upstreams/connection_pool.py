@@ -333,7 +333,14 @@ class ConnectionPool:
 
     async def post(self, url: URL, *, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send a body, and wait for the head of the response."""
-        head = self._route.write_head("POST", url, headers=headers, length=len(body))
+        return await self.send("POST", url, body=body, headers=headers)
+
+    async def send(
+        self, method: str, url: URL, *, body: bytes, headers: Mapping[str, str]
+    ) -> HttpResponse:
+        """Send a request with any method, and wait for the head of the response."""
+        length = len(body) if body or method == "POST" else None
+        head = self._route.write_head(method, url, headers=headers, length=length)
         return await (await self._find()).ask(head, body)
 
     async def get(self, url: URL, *, headers: Mapping[str, str]) -> HttpResponse:

@@ -122,6 +122,17 @@ class Endpoint:
         return self._url.with_path(path, encoded=True, keep_query=True)
 
     @property
+    def has_siblings(self) -> bool:
+        """True if there are other routes beside that of the protocol."""
+        return self._convention.has_siblings
+
+    def sibling_url(self, path: str, query: str) -> URL:
+        """Return the URL of another route, with a client's query and our own."""
+        base = self._url.raw_path.removesuffix(self._convention.path)
+        url = self._url.with_path(base + path, encoded=True, keep_query=True)
+        return url.extend_query(URL(f"?{query}").query) if query else url
+
+    @property
     def headers(self) -> Mapping[str, str]:
         """The headers of a request, the key among them."""
         return self._headers
@@ -137,6 +148,12 @@ class Endpoint:
             name = ours.get(given_name.lower(), given_name)
             headers[name] = f"{headers[name]},{value}" if name in headers else value
         return headers
+
+    def headers_instead(self, given: Mapping[str, str]) -> Mapping[str, str]:
+        """The headers of a request whose own replace ours: its body is not JSON, for instance."""
+        for name, value in given.items():
+            check_header(name, value)
+        return _merge(self._headers, given)
 
     @property
     def place(self) -> str:

@@ -20,6 +20,7 @@ RECORD = WireProtocol(
         path="chat/completions",
         version="v1",
         base_has_version=True,
+        has_siblings=True,
         shared_headers=("x-ratelimit-", "openai-processing-ms"),
     ),
     client=ClientSide(

@@ -21,6 +21,7 @@ RECORD = WireProtocol(
         carried=request.carried_options,
         path="responses",
         version="v1",
+        has_siblings=True,
         base_has_version=True,
     ),
     client=ClientSide(

@@ -198,6 +198,10 @@ SecretTexts: TypeAlias = Mapping[
     str, Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
 ]
 Mode: TypeAlias = Literal["gate", "run"]
+ForwardedRoute: TypeAlias = Literal[
+    "audio", "batches", "completions", "embeddings", "files", "images", "moderations", "rerank"
+]
+"""Folders below `/v1` that pass through to an upstream which has them."""
 OpenPath: TypeAlias = Literal["/ready", "/metrics", "/inspector"]
 
 
@@ -259,6 +263,17 @@ class ModelConfig:
     live: bool = False
     """Mode `gate`: streams show arguments as they grow, before they are checked. A call that then
     turns out to be wrong, or has to be repaired, ends the stream with an error, without a retry."""
+    routes: tuple[ForwardedRoute, ...] = (
+        "audio",
+        "completions",
+        "embeddings",
+        "images",
+        "moderations",
+        "rerank",
+    )
+    """Other routes below `/v1` that pass through to an upstream with OpenAI's routes. Add `files`
+    and `batches` to the model whose upstream is to have them: they belong to the upstream's
+    account, which all keys with a right to the model then share."""
     retries: Annotated[int, Field(ge=0, le=5)] = 2
     """Retries for an upstream that refuses with 429 or 5xx."""
     timeouts: Annotated[Timeouts, Above0()] = field(default_factory=Timeouts)

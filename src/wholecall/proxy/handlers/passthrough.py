@@ -47,6 +47,10 @@ class UpstreamRequest(Value, frozen=True, kw_only=True):
     stream: bool
     below: str = ""
     """A path below the protocol's own: `count_tokens`."""
+    beside: str = ""
+    """A path beside the protocol's own, instead of it: `embeddings`."""
+    method: str = "POST"
+    query: str = ""
     headers: Mapping[str, str] = {}
     """The client's headers for this protocol."""
 
@@ -98,19 +102,24 @@ class UpstreamPipe:
 
     async def _attempt(self, outgoing: UpstreamRequest) -> HttpResponse | FailedAttempt:
         pool = await self._pools.current()
-        url = self.endpoint.url_for(outgoing.model, stream=outgoing.stream)
         try:
-            response = await pool.post(
-                url / outgoing.below if outgoing.below else url,
-                body=outgoing.content,
-                headers=self.endpoint.headers_with(outgoing.headers),
-            )
+            response = await self._send(pool, outgoing)
         except OSError as error:
             repeatable, at_once = judge(error).repeatable, isinstance(error, Stale)
             return FailedAttempt(self.fail(error), repeatable, error, at_once=at_once)
         if response.status in GOOD:
             return response
         return await read_refusal(self.endpoint, response)
+
+    async def _send(self, pool: ConnectionPool, outgoing: UpstreamRequest) -> HttpResponse:
+        endpoint, body = self.endpoint, outgoing.content
+        if outgoing.beside:
+            url = endpoint.sibling_url(outgoing.beside, outgoing.query)
+            headers = endpoint.headers_instead(outgoing.headers)
+            return await pool.send(outgoing.method, url, body=body, headers=headers)
+        url = endpoint.url_for(outgoing.model, stream=outgoing.stream)
+        url = url / outgoing.below if outgoing.below else url
+        return await pool.post(url, body=body, headers=endpoint.headers_with(outgoing.headers))
 
 
 def _describe(error: OSError) -> str:

@@ -166,6 +166,12 @@ class ClientSink:
         await self._begin(body.status, (*own, *body.headers))
         await self._send({"type": "http.response.body", "body": body.content, "more_body": False})
 
+    async def begin_raw(self, status: int, headers: RawHeaders) -> None:
+        """Begin an answer whose bytes its caller sends by itself."""
+        self.stop()
+        self._over = True
+        await self._begin(status, headers)
+
     def stop(self) -> None:
         """Give no more signs of life."""
         if self._timer is not None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wholecall.inspector.live_runs import put_admission
 from wholecall.proxy.config.load import take_over
-from wholecall.proxy.config.schema import Config, ServerLimits
+from wholecall.proxy.config.schema import Config, ForwardedRoute, ServerLimits
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed
 from wholecall.proxy.http.client_request import (
     ADMISSION,
@@ -57,6 +57,7 @@ _SHELL_FILES = "/inspector/page"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RUNS = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Routes that ask a model, which may take minutes."""
+_FORWARDED = frozenset(get_args(ForwardedRoute))
 _HELD = "/v1/responses/"
 """The prefix of stored responses. Reading the stream of one may take as long."""
 _INTERNAL_ERROR = 1011
@@ -422,8 +423,11 @@ def _is_shell(path: str) -> bool:
 
 
 def _takes_long(arrival: HeaderChecks) -> bool:
-    looks = arrival.method in _LOOKS and arrival.path.startswith(_HELD)
-    return arrival.path in _RUNS or (looks and wants_stream(QueryParams(arrival.query)))
+    path = arrival.path
+    if path in _RUNS or path.removeprefix("/v1/").partition("/")[0] in _FORWARDED:
+        return True
+    looks = arrival.method in _LOOKS and path.startswith(_HELD)
+    return looks and wants_stream(QueryParams(arrival.query))
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
