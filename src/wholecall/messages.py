@@ -506,7 +506,7 @@ class ModelOptions:
     tier: str = ""
     """`auto`, `default`, `flex` or `priority`."""
     user: str = ""
-    """The person behind the client, as a name without meaning."""
+    """The user of the client, as a name without meaning."""
     marks_cache: bool = False
     """True if the prompt is marked for the provider's cache where its client cannot do so."""
     one_system: bool | None = None
@@ -542,6 +542,7 @@ class ModelOptions:
         return min(accepted, key=lambda word: abs(EFFORTS.index(word) - wanted))
 
 
+NO_OPTIONS = ModelOptions()
 _LEVELS = (("none", 1), ("low", 4096), ("medium", 16_384))
 """Efforts by the tokens below which they begin to be too much."""
 

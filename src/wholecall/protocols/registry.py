@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wholecall.errors import ProtocolError, UnknownProtocol
 from wholecall.events import Event, Oddity
-from wholecall.messages import Choice, EncodedChoice, Request, read_choice
+from wholecall.messages import NO_OPTIONS, Choice, EncodedChoice, Request, read_choice
 from wholecall.protocols.decoder import Payload, PayloadDecoder, plain, read_json
 from wholecall.protocols.history import Target
 from wholecall.protocols.request_fields import name_calls, refuse
@@ -256,19 +256,22 @@ def find_dropped(client: str, upstream: str, *, request: Request) -> tuple[str, 
     """Return the fields of a client's request that its upstream does not get, by their names."""
     if client == upstream:
         return ()
-    names, carried = client_side(client).option_fields, upstream_side(upstream).carried(request)
-    sampling = {"stop": request.stop, "temperature": request.temperature, "top_p": request.top_p}
-    said = [*request.options.said, *(name for name in sampling if sampling[name] not in (None, ()))]
     rest: Mapping[str, Any] = request.rest.value if request.rest else {}
-    unsaid = [
-        spelled
-        for name in said
-        if name not in carried
-        for spelled in _spell(names.get(name, (name,)), rest)
-    ]
     known = client_side(client).known_fields
     others = [name for name, value in rest.items() if name not in known and value is not None]
-    return (*unsaid, *others)
+    said = _said(request)
+    if not said:
+        return tuple(others)
+    names, carried = client_side(client).option_fields, upstream_side(upstream).carried(request)
+    unsaid = [_spell(names.get(name, (name,)), rest) for name in said if name not in carried]
+    return (*chain(*unsaid), *others)
+
+
+def _said(request: Request) -> list[str]:
+    """The options of a request that not every upstream takes, as far as they have a value."""
+    sampling = {"stop": request.stop, "temperature": request.temperature, "top_p": request.top_p}
+    given = [name for name, value in sampling.items() if value not in (None, ())]
+    return given if request.options == NO_OPTIONS else [*request.options.said, *given]
 
 
 def _spell(names: tuple[str, ...], rest: Mapping[str, Any]) -> Sequence[str]:

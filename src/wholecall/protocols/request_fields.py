@@ -14,6 +14,7 @@ from wholecall.errors import InadmissibleTools, UnreadableRequest
 from wholecall.events import Problem, Reasoning, Text
 from wholecall.messages import (
     EFFORTS,
+    NO_OPTIONS,
     Media,
     Message,
     ModelOptions,
@@ -132,7 +133,6 @@ def member(fields: Mapping[str, Any], name: str, *, key: str) -> Any:
 # ── Writing ─────────────────────────────────────────────────────────────────────────
 
 
-_NO_OPTIONS = ModelOptions()
 _LONGEST_USER = 64
 """Characters of `safety_identifier`."""
 
@@ -144,7 +144,7 @@ SAMPLING = frozenset({"temperature", "top_p", "stop"})
 def foreign_options(request: Request, protocol: str) -> ModelOptions:
     """The client's settings, unless they are among the other fields in this protocol's words."""
     rest = request.rest
-    return request.options if rest is None or rest.protocol != protocol else _NO_OPTIONS
+    return request.options if rest is None or rest.protocol != protocol else NO_OPTIONS
 
 
 def thought_of(part: Reasoning, *, sealed: bool = False) -> str:

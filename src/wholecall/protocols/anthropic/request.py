@@ -7,11 +7,12 @@ import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from typing import Any
 
 from wholecall.events import Reasoning, Text
 from wholecall.messages import (
+    NO_OPTIONS,
     CallResult,
     Choice,
     EncodedChoice,
@@ -186,9 +187,12 @@ OPTION_FIELDS = {
     "stop": ("stop_sequences",),
 }
 KNOWN_FIELDS = frozenset({"thinking", "service_tier", "metadata", "tools", "output_config"})
+_OPTIONAL = frozenset(name.partition(".")[0] for name in chain(*OPTION_FIELDS.values()))
 
 
 def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    if body.keys().isdisjoint(_OPTIONAL):
+        return NO_OPTIONS
     kind = member(body, "thinking", key="type")
     budget = member(body, "thinking", key="budget_tokens")
     effort = read_effort(member(body, "output_config", key="effort"))

@@ -134,7 +134,7 @@ def _write_thinking(request: Request) -> dict[str, Any] | None:
     if _BY_LEVEL.search(request.model):
         return {"thinkingLevel": options.effort_among(_LEVELS)}
     if _BY_TOKENS.search(request.model):
-        # The large model cannot be told not to think; 128 is the least that it takes.
+        # The large model always thinks; 128 is the least that it takes.
         return {"thinkingBudget": min(max(options.tokens, 128), _MOST_TOKENS)}
     return None
 

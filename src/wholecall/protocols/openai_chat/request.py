@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
+    NO_OPTIONS,
     CallResult,
     Choice,
     EncodedChoice,
@@ -123,6 +124,8 @@ def carried_options(request: Request) -> frozenset[str]:
 
 def _write_options(request: Request, traits: ChatTraits) -> dict[str, Any]:
     options = foreign_options(request, PROTOCOL)
+    if not options.said:
+        return {}
     efforts = chat_efforts(request.model, tools=bool(request.tools))
     named = "safety_identifier" if "tier" in traits.options else "user"
     written = {
@@ -144,9 +147,12 @@ OPTION_FIELDS = {
 }
 _READ = ("tools", CAP, NEW_CAP, "response_format", "stream_options")
 KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ})
+_OPTIONAL = frozenset(name.partition(".")[0] for name in chain(*OPTION_FIELDS.values()))
 
 
 def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    if body.keys().isdisjoint(_OPTIONAL):
+        return NO_OPTIONS
     return ModelOptions(
         effort=read_effort(body.get("reasoning_effort")),
         verbosity=read_word(body.get("verbosity")),

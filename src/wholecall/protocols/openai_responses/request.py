@@ -8,6 +8,7 @@ from typing import Any
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
+    NO_OPTIONS,
     CallResult,
     Choice,
     Field,
@@ -135,9 +136,12 @@ _READ = ("tools", "text", "reasoning", "stream_options")
 # Responses are stored here, and repeat what was asked.
 _HELD = ("store", "background", "previous_response_id", "metadata")
 KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ, *_HELD})
+_OPTIONAL = frozenset(name.partition(".")[0] for name in chain(*OPTION_FIELDS.values()))
 
 
 def _read_options(body: Mapping[str, Any]) -> ModelOptions:
+    if body.keys().isdisjoint(_OPTIONAL):
+        return NO_OPTIONS
     return ModelOptions(
         effort=read_effort(member(body, "reasoning", key="effort")),
         verbosity=read_word(member(body, "text", key="verbosity")),
