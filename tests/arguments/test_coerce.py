@@ -36,6 +36,30 @@ def read_all(
     return coerce(compiled, value, allowance=allowance, whole_floats=whole_floats, options=options)
 
 
+QUOTED = [
+    ("a listed one", {"enum": ["x", "y"]}, '"x"', "x"),
+    ("a listed one of a type", {"type": "string", "enum": ["x"]}, '"x"', "x"),
+    ("one of a pattern", {"type": "string", "pattern": "^[a-z]+$"}, '"x"', "x"),
+    ("an escape in it", {"type": "string", "pattern": "^[a-z]+$"}, '"\\u0078"', "x"),
+    ("one that fits with its quotes", {"type": "string"}, '"x"', '"x"'),
+    ("one that does not fit without them", {"enum": ["y"]}, '"x"', '"x"'),
+    ("two strings", {"type": "string", "pattern": "^[a-z]+$"}, '"x" "y"', '"x" "y"'),
+    ("an escape that is none", {"type": "string", "pattern": "^[a-z]+$"}, '"\\x"', '"\\x"'),
+    ("no string at all", {"type": "integer"}, '"5"', '"5"'),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "read"), [row[1:] for row in QUOTED], ids=[row[0] for row in QUOTED]
+)
+def test_quotes_are_taken_away_only_where_the_schema_refuses_them(
+    schema: Any, value: str, *, read: str
+) -> None:
+    reading = coerce_it(of(schema), {"a": value})
+    assert reading.value == {"a": read}
+    assert bool(reading.coercions) == (read != value)
+
+
 def of(schema: Any, **more: Any) -> dict[str, Any]:
     """The schema of one parameter called `a`."""
     return {"type": "object", "properties": {"a": schema}, **more}

@@ -5,7 +5,8 @@ what is expected, and a value is changed only if both of this holds:
 
 - It does not fit. A value that fits is never changed, however odd it looks.
 - The schema allows no string here (other than listed ones). `"00501"` may be a code,
-  and where a string may stand, the text is what was meant.
+  and where a string may stand, the text is what was meant. Only a text that is itself
+  one JSON string, quotes and all, loses them where it fits without them and not with them.
 
 A text is then read as JSON, so there is at most one thing that it can mean. Where a
 schema has alternatives, all are tried, and the value is changed only if every way that
@@ -42,6 +43,7 @@ class CoercionOptions:
 
 
 STRICT = CoercionOptions()
+_QUOTED = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 
 COERCING = 1_700_000
 """Schema rules that may be evaluated to coerce the values of one call, in the units of `work`:
@@ -142,7 +144,8 @@ class _Reader:
             return not (self._whole_floats and self._holds_whole(place, value))
         if isinstance(value, (dict, list)) and not self._options.wrap_single:
             return not self._compiled.allows_type(place, value)
-        return isinstance(value, str) and "string" in self._compiled.types(place)
+        is_text = isinstance(value, str) and "string" in self._compiled.types(place)
+        return is_text and not _QUOTED.fullmatch(str(value))
 
     # ── The value itself ────────────────────────────────────────────────────────────
 
@@ -155,6 +158,8 @@ class _Reader:
             return _make_whole(value, types)
         if isinstance(value, str) and len(value) <= self._letters:
             self._letters -= len(value)
+            if _QUOTED.fullmatch(value):
+                return self._unquote(place, value)
             read = self._match_listed(place, value) or read_text(value, types)
             if isinstance(read, (dict, list)):
                 self._whole_floats = self._whole_floats or measure({"": read}).whole_floats
@@ -164,6 +169,13 @@ class _Reader:
             inside = self._read_inside(place, [value], steps=[0], path=path, chain=chain + 1)
             return [value] if self._fits(place, inside.value) else value
         return value
+
+    def _unquote(self, place: SchemaPlace, text: str) -> str:
+        """The content of a text that is one JSON string, if only that fits: `"celsius"` for a
+        listed celsius. Where both would fit, the quotes are a part of the text."""
+        parsed = parse(text)
+        content = parsed.value if isinstance(parsed, Parsed) else None
+        return content if isinstance(content, str) and self._fits(place, content) else text
 
     def _match_listed(self, place: SchemaPlace, text: str) -> str | None:
         """The only listed string that differs in nothing but case."""
