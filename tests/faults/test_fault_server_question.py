@@ -84,6 +84,7 @@ def test_the_turn_of_a_history_that_tells_of_steps_in_words(
 BLOCK = {"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}}
 REFUSED = {"type": "tool_result", "tool_use_id": "c", "content": "It was not run."}
 TALK = {"type": "text", "text": "Let me see."}
+NOT_RUN = "One was not run."
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,30 @@ TALK = {"type": "text", "text": "Let me see."}
                 {"role": "user", "content": [REFUSED]},
             ],
             [],
+        ),
+        (
+            "anthropic",
+            [
+                USER,
+                {"role": "assistant", "content": [BLOCK]},
+                {"role": "user", "content": [{**REFUSED, "content": [{**TALK, "text": NOT_RUN}]}]},
+            ],
+            [],
+        ),
+        # Data that hold these words are not a refusal.
+        (
+            "openai-chat",
+            [
+                USER,
+                _chat("{}"),
+                {**RESULT, "tool_call_id": "c", "content": f"12 tests.\n{NOT_RUN}"},
+            ],
+            [{}],
+        ),
+        (
+            "openai-chat",
+            [USER, _chat("{}"), {**RESULT, "tool_call_id": "c", "content": []}],
+            [{}],
         ),
     ],
 )

@@ -45,8 +45,8 @@ _KEYS = ("authorization", "x-api-key")
 _FIELDS = ("model", "user", "metadata", "previous_response_id")
 _ASSISTANT_ITEMS = frozenset({"function_call", "reasoning"})
 _PREVIOUS = "resp_"
-_NOT_RUN = "was not run"
-"""In the result of a call that was refused."""
+_NOT_RUN = re.compile(r"[^\n]{0,200}\bwas not run\b")
+"""The beginning of the result of a call that was refused. Further on, it may be data."""
 # smolagents forces a call in every turn and takes its answer as the argument of a tool. In its
 # history calls and results are text; of a call that it refuses only a note to the model is left.
 _ANSWER_TOOL = "final_answer"
@@ -147,7 +147,8 @@ def _count_turns(
 
 def _read_calls(protocol: str, history: list[Mapping[str, Any]]) -> Iterator[ToolRun]:
     """Read the calls that were made. One whose result says that it was not run was not."""
-    not_run = {_read_result_id(entry) for entry in _list_entries(history) if _NOT_RUN in str(entry)}
+    entries = list(_list_entries(history))
+    not_run = {_read_result_id(entry) for entry in entries if _is_refusal(entry)}
     for message in history:
         for call in _FIND_CALLS[protocol](message):
             function = call.get("function", call)
@@ -162,6 +163,16 @@ def _list_entries(history: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str,
         content = message.get("content")
         blocks = content if isinstance(content, list) else []
         yield from [message, *(block for block in blocks if isinstance(block, Mapping))]
+
+
+def _is_refusal(result: Mapping[str, Any]) -> bool:
+    """Return True if the result of a call begins by saying that the call was not run."""
+    said = result.get("output", result.get("content"))
+    texts = said if isinstance(said, list) else [said]
+    first = texts[0] if texts else ""
+    return (
+        _NOT_RUN.match(str(first.get("text") if isinstance(first, Mapping) else first)) is not None
+    )
 
 
 def _read_text(message: Mapping[str, Any]) -> str:
