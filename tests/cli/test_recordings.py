@@ -138,6 +138,11 @@ def test_cases_bring_the_seconds_before_each_event(write: Write) -> None:
     assert pauses == [(0.5, 1, 0), ()]
 
 
+def test_cases_bring_the_limit_of_output_tokens(write: Write) -> None:
+    cases = [{**CASE, "max_tokens": 100}, CASE]
+    assert [each.max_tokens for each in load(write(json_lines(cases)))] == [100, None]
+
+
 def test_given_tools_replace_the_recorded_ones(write: Write) -> None:
     [recording] = load(write(spell({**CASE, "tools": [SEARCH]})))
     other = {**SEARCH, "function": {**SEARCH["function"], "name": "other"}}  # type: ignore[dict-item]  # a dict
@@ -241,6 +246,10 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "a case whose pauses are no seconds": (
         json_lines([CASE, {**CASE, "pauses": [0.1, -1]}]),
         "recorded, line 2: 'pauses' is a list of seconds",
+    ),
+    "a case whose limit is no number": (
+        spell({**CASE, "max_tokens": "many"}),
+        "recorded: 'max_tokens' is a whole number above 0",
     ),
     "a case whose pauses are no list": (
         spell({**CASE, "pauses": 0.1}),

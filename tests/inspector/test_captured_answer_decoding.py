@@ -38,13 +38,34 @@ def test_what_stands_in_a_dialect_is_decoded_by_it() -> None:
     told = [decode(chunk({"content": each}), *ending(), **fields) for each in said]
     assert told[1][0]["deltas"] == ['Text text=\'{"reply": "Sky."}\'']
     assert told[1][0]["events"] == ["Text text='Sky.'"]
-    assert told[0][0]["events"][0].startswith("Opened number=0")
+    made = [line for part in told[0] for line in part["events"]]
+    assert any(line.startswith("Opened number=0") for line in made)
 
 
 def test_what_was_rejected_has_its_reason() -> None:
     told = decode(opening(0, "look", arguments='{"a'), growing(0, '": "'), *ending("length"))
     said = [line for chunk in told for line in chunk["events"]]
     assert any(line.startswith("Rejected look truncated: ") for line in said)
+
+
+def test_an_answer_that_used_all_its_tokens_is_decoded_as_cut() -> None:
+    """As the run did, which knew the limit of its request."""
+    empty = opening(0, "look", arguments="")
+    usage = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 9}}
+    verdicts = {
+        limit: [line.split()[0] for part in told for line in part["events"] if "look" in line][1:]
+        for limit in (9, 10, None)
+        for told in [decode(empty, *ending("tool_calls")[:1], usage, "[DONE]", max_tokens=limit)]
+    }
+    assert verdicts == {9: ["Rejected"], 10: ["Released"], None: ["Released"]}
+
+
+def test_words_after_a_call_make_text_of_it_as_in_the_run() -> None:
+    call = '<tool_call>{"name": "look", "arguments": {"what": "up"}}</tool_call>'
+    told = decode(chunk({"content": f"{call}, it says."}), *ending(), dialect="hermes")
+    said = [line for part in told for line in part["events"]]
+    assert any(line.startswith("Text ") and "tool_call" in line for line in said)
+    assert not any(line.startswith("Released") for line in said)
 
 
 def test_other_choices_are_told_as_such() -> None:

@@ -212,6 +212,13 @@ async def test_the_case_says_what_was_asked() -> None:
 
 
 @in_loop
+async def test_the_case_says_how_many_tokens_the_answer_might_have() -> None:
+    for request in (REQUEST, emulate(replace(REQUEST, tools=(ToolSpec("now"),)), "hermes").request):
+        case, _ = await record(ScriptedAnswer(), replace(request, max_tokens=100))
+        assert case["max_tokens"] == 100
+
+
+@in_loop
 async def test_the_case_says_what_stood_in_the_prompt() -> None:
     request = replace(REQUEST, tools=(ToolSpec("now"),), choice=Choice(Mode.REQUIRED))
     emulated = emulate(request, "hermes", constrain="prefill")

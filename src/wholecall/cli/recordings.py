@@ -54,11 +54,18 @@ class Recording:
     """Seconds before each chunk, as far as they were recorded."""
     prompted: Prompted | None = None
     """The tools again, if they stood in the prompt."""
+    max_tokens: int | None = None
+    """The limit of output tokens of the request, if it is known."""
 
     def play(self, tools: Tools | None = None) -> Iterator[list[Event]]:
         """The events of each chunk in turn, and of the end; `tools` replace the recorded ones."""
         offered = self.tools if tools is None else tools
-        reader = Reader(self.protocol, offered, new_assembler=self._choose_assembler(tools))
+        reader = Reader(
+            self.protocol,
+            offered,
+            new_assembler=self._choose_assembler(tools),
+            max_tokens=self.max_tokens,
+        )
         if self.body is not None:
             yield reader.feed_response(self.body)
         for chunk in self.chunks:
@@ -202,7 +209,8 @@ def _case(entry: _Entry, protocol: str | None) -> Recording:
     title = str(case.get("title") or case.get("id") or place)
     tools = None if case.get("tools") is None else _check_tools(place, case["tools"])
     prompted = _check_prompted(place, case, tools=tools or ())
-    recording = Recording(title, protocol, tools=tools, prompted=prompted)
+    limit = _check_limit(place, case.get("max_tokens"))
+    recording = Recording(title, protocol, tools=tools, prompted=prompted, max_tokens=limit)
     match case:
         case {"events": list(events)}:
             pauses = _check_pauses(place, case.get("pauses") or [])
@@ -217,6 +225,12 @@ def _check_prompted(place: str, case: Mapping[str, Any], *, tools: Tools) -> Pro
         return read_prompted(case, tools)
     except (UnusableDialect, InvalidChoice) as error:
         raise UnreadableRecording(f"{place}: {error}") from error
+
+
+def _check_limit(place: str, limit: Any) -> int | None:
+    if limit is None or (type(limit) is int and limit > 0):
+        return limit
+    raise UnreadableRecording(f"{place}: 'max_tokens' is a whole number above 0")
 
 
 def _check_pauses(place: str, pauses: Any) -> tuple[float, ...]:

@@ -382,7 +382,9 @@ _PAYLOAD = re.compile(r"^data: ?(\{.*)$", re.MULTILINE)
 # The stored chunks of an answer, each with what was made of it: deltas, and then events.
 #
 # They are decoded again, as `wholecall check` does it, so the page shows what the chunks themselves
-# say. Chunks are sent as texts: JavaScript would round their numbers.
+# say. The limit of output tokens is stored with them. The conversation is not, so a call that the
+# model quotes from it is a call here; the events of the run have the verdict. Chunks are sent as
+# texts: JavaScript would round their numbers.
 
 
 MOST_DECODED_CHUNKS = 2000
@@ -401,6 +403,7 @@ class _Case(msgspec.Struct):
     tool_choice: Any = None
     parallel_tool_calls: bool = True
     beginning: str = ""
+    max_tokens: int | None = None
 
 
 class _Step(NamedTuple):
@@ -442,7 +445,12 @@ class _Listening:
         self._deltas: list[str] = []
         prompted = read_prompted(msgspec.structs.asdict(case), case.tools or ())
         self._within = RescuingAssembler if prompted is None else assembler_of(prompted)
-        self.reader = Reader(case.protocol, case.tools, new_assembler=self._make_assembler)
+        self.reader = Reader(
+            case.protocol,
+            case.tools,
+            new_assembler=self._make_assembler,
+            max_tokens=case.max_tokens,
+        )
 
     def tell(self, step: _Step) -> Fields:
         """Return what one chunk brought about."""

@@ -191,12 +191,15 @@ def _title(request: Request) -> str:
 
 
 def describe_offer(request: Request | None) -> dict[str, Any]:
-    """Return the tools of a case, natively offered or in the prompt; None if unknown."""
-    if request is None or request.prompted is None:
-        tools = () if request is None else request.tools
-        return {"tools": [_define(tool) for tool in tools] or None}
-    tools = request.prompted.tools
-    return {"tools": [_define(tool) for tool in tools], **write_prompted(request.prompted)}
+    """Return the tools of a case, natively offered or in the prompt, None if unknown, and the limit
+    of output tokens, if there is one."""
+    if request is None:
+        return {"tools": None}
+    limit = {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
+    if request.prompted is None:
+        return {"tools": [_define(tool) for tool in request.tools] or None, **limit}
+    tools = [_define(tool) for tool in request.prompted.tools]
+    return {"tools": tools, **write_prompted(request.prompted), **limit}
 
 
 def _define(tool: ToolSpec) -> dict[str, Any]:

@@ -464,7 +464,7 @@ def assembler_of(prompted: Prompted) -> NewAssembler:
         return EmulatedAssembler(
             Assembler(tools),
             ChoiceGate(prompted.choice),
-            engine=Engine(dialect, offer),
+            engine=Engine(dialect, offer, reading=CallPosition.AGREED),
             beginning=prompted.beginning,
         )
 
