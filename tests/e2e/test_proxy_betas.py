@@ -92,3 +92,24 @@ async def test_what_is_no_list_of_words_is_refused() -> None:
         status, body, _ = await served.post("/v1/messages", ASKED, anthropic_beta="caf\xe9")
     assert (status, body["error"]["type"]) == (400, "invalid_request_error")
     assert HEADER in body["error"]["message"]
+
+
+TRACE = {"traceparent": "00-" + "a" * 32 + "-" + "b" * 16 + "-01", "tracestate": "x=1"}
+
+
+@pytest.mark.parametrize("tools", [[], [SEARCH]], ids=["forward", "gate"])
+@pytest.mark.parametrize("name", ["anthropic/claude", "openai/x"])
+@in_loop
+async def test_a_trace_goes_on_to_any_upstream(name: str, *, tools: list[Any]) -> None:
+    given = MESSAGE if name.startswith("anthropic") else ANSWER
+    async with (
+        serving(always(lambda: web.json_response(given))) as behind,
+        proxying(Offer({"m": upstream(name, behind.url)})) as served,
+    ):
+        asked = {**ASKED, "tools": tools} if tools else ASKED
+        await served.post("/v1/messages", asked, **TRACE)
+        await served.post("/v1/messages", asked, tracestate="x=1")
+        await served.post("/v1/messages", asked, traceparent="0" * 600)
+    sent, *others = ({**each.headers} for each in behind.requests)
+    assert {name: sent[name] for name in TRACE} == TRACE
+    assert all("traceparent" not in each and "tracestate" not in each for each in others)

@@ -58,7 +58,7 @@ from wholecall.proxy.routes.client_route import (
     RESPONSES_CLIENT,
     ClientRoute,
 )
-from wholecall.proxy.routes.count_tokens import COUNT_TOKENS, TokenCounter
+from wholecall.proxy.routes.count_tokens import COUNTS, TokenCounter
 from wholecall.proxy.routes.forwarded_routes import Forwarder
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
@@ -344,10 +344,10 @@ class Proxy:
             )
             for client in (CHAT_CLIENT, RESPONSES_CLIENT, MESSAGES_CLIENT)
         )
-        counter = TokenCounter(planner, self.connections)
+        counters = (TokenCounter(form, planner, self.connections) for form in COUNTS)
         return [
             *(Route(route.client.path, route, methods=["POST"]) for route in routes),
-            Route(COUNT_TOKENS.path, counter, methods=["POST"]),
+            *(Route(each.form.client.path, each, methods=["POST"]) for each in counters),
         ]
 
     def _make_sockets(self, client_routes: Iterable[Route]) -> Mapping[str, ASGIApp]:

@@ -72,6 +72,8 @@ def check_header(name: str, value: str) -> None:
         )
 
 
+TRACE_HEADERS = ("traceparent", "tracestate")
+"""Headers that continue a client's trace. They are for every upstream."""
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _HEADERS = {
     "User-Agent": "wholecall",

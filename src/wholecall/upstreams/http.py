@@ -23,7 +23,7 @@ from wholecall.protocols.registry import begins_events, encode_request, is_whole
 from wholecall.protocols.response_base import dump
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open_socket
-from wholecall.upstreams.endpoint import Endpoint, find_stranger, read_refusal
+from wholecall.upstreams.endpoint import TRACE_HEADERS, Endpoint, find_stranger, read_refusal
 from wholecall.upstreams.http_connection import (
     GOOD,
     ConnectTimeout,
@@ -309,8 +309,10 @@ class HttpUpstream:
 
     def _prepare(self, request: Request) -> _Prepared:
         given, headers = request.headers, self.endpoint.headers
-        if given is not None and given.protocol == self.protocol:
-            headers = self.endpoint.headers_with(given.value)
+        if given is not None:
+            theirs = given.protocol == self.protocol
+            passed = {n: v for n, v in given.value.items() if theirs or n in TRACE_HEADERS}
+            headers = self.endpoint.headers_with(passed)
         return _Prepared(
             url=self.endpoint.url_for(request.model, stream=request.stream),
             headers=headers,

@@ -81,6 +81,13 @@ READ: list[tuple[str, OpenAIForm, dict[str, Any], Choice]] = [
         Choice(REQUIRED, ("beta",)),
     ),
     ("the old none", CHAT, {"function_call": "none"}, Choice(Mode.NONE)),
+    ("the old and the new none", CHAT, asked("none", function_call="none"), Choice(Mode.NONE)),
+    (
+        "the old and the new name",
+        CHAT,
+        asked({"type": "function", "function": {"name": "beta"}}, function_call={"name": "beta"}),
+        Choice(REQUIRED, ("beta",)),
+    ),
     ("the old auto", CHAT, {"function_call": "auto"}, Choice()),
     ("the old name", CHAT, {"function_call": {"name": "beta"}}, Choice(REQUIRED, ("beta",))),
     (
@@ -281,7 +288,7 @@ REFUSED: list[tuple[str, OpenAIForm, dict[str, Any], str, str]] = [
         CHAT,
         asked("auto", function_call="none"),
         "function_call",
-        "only without tool_choice",
+        "the same as tool_choice",
     ),
 ]
 

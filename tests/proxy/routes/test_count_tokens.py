@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from proxy_server import Offer, in_loop, proxying, upstream
@@ -42,6 +43,47 @@ async def test_for_others_it_is_an_estimate() -> None:
         async with served.http.post(served.url + PATH, data=huge) as response:
             assert response.status == 400
             assert (await response.json())["error"]["type"] == "invalid_request_error"
+
+
+INPUT = "/v1/responses/input_tokens"
+
+
+@in_loop
+async def test_responses_are_counted_by_their_upstream_if_it_can() -> None:
+    counted = {"object": "response.input_tokens", "input_tokens": 42}
+    async with (
+        serving(always(lambda: web.json_response(counted))) as behind,
+        proxying(Offer({"m": upstream("responses/theirs", f"{behind.url}/v1")})) as served,
+    ):
+        answer = await served.openai.responses.input_tokens.count(model="m", input="Hello there")
+    assert answer.input_tokens == 42
+    assert behind.requests[0].path == INPUT
+    assert json.loads(behind.bodies[0]) == {"model": "theirs", "input": "Hello there"}
+
+
+@pytest.mark.parametrize("name", ["responses/theirs", "openai/theirs", "anthropic/theirs"])
+@in_loop
+async def test_responses_are_counted_here_if_it_cannot(name: str) -> None:
+    refused = {"error": {"message": "no such route"}}
+    async with (
+        serving(always(lambda: web.json_response(refused, status=404))) as behind,
+        proxying(Offer({"m": upstream(name, behind.url)})) as served,
+    ):
+        status, told, _ = await served.post(INPUT, {"model": "m", "input": "Hello there"})
+        assert (status, told) == (200, {"object": "response.input_tokens", "input_tokens": 6})
+        status, told, _ = await served.post(INPUT, {"model": "m"})
+        assert (status, told["input_tokens"]) == (200, 0)
+
+
+@in_loop
+async def test_another_failure_of_the_upstream_is_reported() -> None:
+    refused = {"error": {"message": "no"}}
+    async with (
+        serving(always(lambda: web.json_response(refused, status=400))) as behind,
+        proxying(Offer({"m": upstream("responses/x", f"{behind.url}/v1")})) as served,
+    ):
+        status, told, _ = await served.post(INPUT, {"model": "m", "input": "x"})
+        assert (status, told["error"]["message"].endswith("no")) == (400, True)
 
 
 def test_every_part_of_a_request_counts() -> None:

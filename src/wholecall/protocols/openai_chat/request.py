@@ -549,11 +549,18 @@ class OpenAIForm:
         choice = field_of(request, "tool_choice")
         old = field_of(request, "function_call")
         if self.legacy and old.value is not None:
-            if choice.value is not None:
-                raise old.refuse("only without tool_choice")
-            return _decode_legacy(old, offered, parallel=parallel)
+            said = _decode_legacy(old, offered, parallel=parallel)
+            if choice.value is not None and said != self._decode_new(choice, offered, default=said):
+                raise old.refuse("the same as tool_choice, or only one of them")
+            return said
+        default = allow_all(Mode.AUTO, parallel=parallel)
+        return self._decode_new(choice, offered, default=default)
+
+    def _decode_new(self, choice: Field, offered: Offered, *, default: Choice) -> Choice:
+        """Read `tool_choice`; calls are in parallel as in `default`, which holds without it."""
+        parallel = default.parallel
         if choice.value is None:
-            return allow_all(Mode.AUTO, parallel=parallel)
+            return default
         if not isinstance(choice.value, Mapping):
             return allow_all(choice.read_word(self.words), parallel=parallel)
         if choice.value.get("type") == "allowed_tools":

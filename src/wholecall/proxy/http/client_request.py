@@ -22,6 +22,7 @@ from wholecall.proxy.config.check import is_loopback
 from wholecall.proxy.config.schema import Config, ListenConfig, ServerLimits, matches
 from wholecall.proxy.http.api_keys import ANONYMOUS, PREFIX, Key
 from wholecall.proxy.http.refusals import RequestRefused
+from wholecall.upstreams.endpoint import TRACE_HEADERS
 
 CALLER = "wholecall"
 """The key of the `Caller` in the scope of a request."""
@@ -41,6 +42,7 @@ TOOLS_HEADER = "x-wholecall-tools"
 _PATIENCE = "x-stainless-read-timeout"
 """Seconds after which OpenAI's and Anthropic's SDKs give up if they hear nothing."""
 _NO_HEADERS: Mapping[str, str] = {}
+_TRACE = re.compile(r"[\x20-\x7e]{1,512}")
 _SHORTEST_SILENCE = 1.0
 """Seconds between two keep-alives, at least."""
 
@@ -122,14 +124,26 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
 
     @property
     def passed_headers(self) -> Mapping[str, str]:
-        """The headers that go on to an upstream of the same protocol. All others are ours."""
+        """The headers that go on to an upstream: those of its own protocol, and of a trace.
+
+        All others are ours.
+        """
+        traced = self.trace_headers
         name = self.client.beta
         features = self.headers.get(name, "").strip() if name else ""
         if not features:
-            return _NO_HEADERS
+            return traced
         if not (features.isascii() and features.isprintable()):
             raise UnreadableRequest("its value is a list of words, with commas between", param=name)
-        return {name: features}
+        return {**traced, name: features}
+
+    @property
+    def trace_headers(self) -> Mapping[str, str]:
+        """The headers that continue the client's trace. What cannot be one is ignored."""
+        if TRACE_HEADERS[0] not in self.headers:
+            return _NO_HEADERS
+        found = {name: self.headers[name] for name in TRACE_HEADERS if name in self.headers}
+        return {name: value for name, value in found.items() if _TRACE.fullmatch(value)}
 
     @property
     def wanted_tools(self) -> tuple[str, ...] | None:

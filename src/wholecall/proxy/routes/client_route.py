@@ -79,7 +79,6 @@ _WAYS: dict[type, str] = {PassthroughPlan: "forward", GatePlan: "gate", RunPlan:
 """How a way is named in logs, metrics and the inspector."""
 _OK = 200
 _UNAVAILABLE = 503
-_TRACE_HEADERS = ("traceparent", "tracestate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +213,6 @@ async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: Exchange
 
 def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchange:
     """Describe a request; without a plan it was refused."""
-    headers = request.headers
     exchange = Exchange(
         request_id=request.request_id,
         protocol=request.client.protocol,
@@ -222,7 +220,7 @@ def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchan
         model=read_name(request) if plan is None else plan.route.name,
         key_id=request.key.id,
         started=request.came,
-        trace_headers={name: headers[name] for name in _TRACE_HEADERS if name in headers},
+        trace_headers=request.trace_headers,
     )
     if plan is None:
         return exchange

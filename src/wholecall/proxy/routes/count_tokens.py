@@ -1,23 +1,30 @@
-"""Count the tokens of a request, for clients of Anthropic's messages.
+"""Count the tokens of a request.
 
-Anthropic counts itself. Other upstreams do not, and get an estimate: clients use the figure to
-decide when to shorten a conversation, and for that it is good enough.
+An upstream of the same protocol counts itself, if it can. Others do not, and get an estimate:
+clients use the figure to decide when to shorten a conversation, and for that it is good enough.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from wholecall.dialects.emulation.prompt import estimate_tokens
-from wholecall.errors import WholecallError
+from wholecall.errors import UpstreamError, WholecallError
 from wholecall.events import Reasoning, Text
 from wholecall.messages import CallResult, Media, Native, Part, PastCall, Request
 from wholecall.protocols.registry import decode_request
-from wholecall.proxy.handlers.passthrough import read_whole
-from wholecall.proxy.handlers.request_plan import RequestPlanner, decode_body
+from wholecall.proxy.handlers.passthrough import UpstreamRequest, read_whole
+from wholecall.proxy.handlers.request_plan import (
+    PassthroughPlan,
+    RequestPlanner,
+    decode_body,
+    read_name,
+)
 from wholecall.proxy.handlers.response_writer import explain, make_error
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
@@ -25,11 +32,39 @@ from wholecall.proxy.http.client_connection import (
     ResponseBody,
     read_body,
 )
-from wholecall.proxy.http.client_request import ClientRequest
-from wholecall.proxy.routes.client_route import MESSAGES_CLIENT
+from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
+from wholecall.proxy.routes.client_route import MESSAGES_CLIENT, RESPONSES_CLIENT
 
-COUNT_TOKENS = replace(MESSAGES_CLIENT, path="/v1/messages/count_tokens")
+
+@dataclass(frozen=True, slots=True)
+class CountForm:
+    """The form in which the clients of a protocol ask for a count, and get it."""
+
+    client: ClientProtocol
+    below: str
+    """The path below the protocol's own, at the upstream as well."""
+    needed: Mapping[str, Any]
+    """Fields that a request needs, and a count does not."""
+    answer: Mapping[str, Any]
+    """Fields of the answer beside the figure."""
+
+
+def _make_form(client: ClientProtocol, below: str, **more: Mapping[str, Any]) -> CountForm:
+    named = replace(client, path=f"{client.path}/{below}")
+    return CountForm(named, below, more.get("needed", {}), more.get("answer", {}))
+
+
+COUNTS = (
+    _make_form(MESSAGES_CLIENT, "count_tokens", needed={"max_tokens": 1}),
+    _make_form(
+        RESPONSES_CLIENT,
+        "input_tokens",
+        needed={"input": []},
+        answer={"object": "response.input_tokens"},
+    ),
+)
 _OK = 200
+_NOT_THERE = frozenset({404, 405, 501})
 _PER_MEDIA = 1600
 """Tokens of an image, about: its size is not known here."""
 _PER_MESSAGE = 4
@@ -40,6 +75,7 @@ _PER_MESSAGE = 4
 class TokenCounter:
     """Answers how many tokens a request has. A plain ASGI application."""
 
+    form: CountForm
     planner: RequestPlanner
     connections: ClientConnections
 
@@ -47,7 +83,7 @@ class TokenCounter:
         """Answer one request."""
         sink = self.connections.open(send)
         try:
-            request = ClientRequest.read(COUNT_TOKENS, scope, body=await read_body(receive))
+            request = ClientRequest.read(self.form.client, scope, body=await read_body(receive))
             await sink.send_body(await self._answer(request))
         except ClientDisconnected:
             return
@@ -59,17 +95,32 @@ class TokenCounter:
             return await self._count(request)
         except WholecallError as error:
             failure, headers = explain(error, place="", request_id=request.request_id)
-            return make_error(MESSAGES_CLIENT.protocol, failure, headers=headers)
+            return make_error(self.form.client.protocol, failure, headers=headers)
 
     async def _count(self, request: ClientRequest) -> ResponseBody:
         route, outgoing = await self.planner.find_route(request)
-        if route.pipe is None or route.upstream.protocol != MESSAGES_CLIENT.protocol:
-            fields = {"max_tokens": 1, **decode_body(outgoing.content)}
-            tokens = estimate(decode_request(MESSAGES_CLIENT.protocol, fields))
-            return ResponseBody(_OK, msgspec.json.encode({"input_tokens": tokens}))
-        outgoing = msgspec.structs.replace(outgoing, stream=False, below="count_tokens")
-        async with route.pipe.send(outgoing) as response:
-            return ResponseBody(_OK, await read_whole(route.pipe, response))
+        form, pipe = self.form, route.pipe
+        if form.client.holds:
+            await self._decode(request, outgoing)  # a response that it names may be another key's
+        if pipe is not None and route.upstream.protocol == form.client.protocol:
+            asked = msgspec.structs.replace(outgoing, stream=False, below=form.below)
+            try:
+                async with pipe.send(asked) as response:
+                    return ResponseBody(_OK, await read_whole(pipe, response))
+            except UpstreamError as error:
+                if error.status not in _NOT_THERE:
+                    raise
+        answer = {**form.answer, "input_tokens": estimate(await self._decode(request, outgoing))}
+        return ResponseBody(_OK, msgspec.json.encode(answer))
+
+    async def _decode(self, request: ClientRequest, outgoing: UpstreamRequest) -> Request:
+        """Return the request that would be sent, with the conversation that it continues."""
+        fields = {**self.form.needed, **decode_body(outgoing.content), "model": read_name(request)}
+        whole = msgspec.structs.replace(request, body=msgspec.json.encode(fields))
+        way = (await self.planner.plan(whole)).way
+        if isinstance(way, PassthroughPlan):
+            return decode_request(self.form.client.protocol, decode_body(way.outgoing.content))
+        return way.request
 
 
 def estimate(request: Request) -> int:

@@ -167,6 +167,7 @@ class Forwarder:
             raise UnreadableRequest(
                 f"the upstream of {route.name!r} has no {request.client.path}", param="model"
             )
+        typed = {"Content-Type": content_type} if content_type else {}
         outgoing = UpstreamRequest(
             content=body,
             model=route.model,
@@ -174,7 +175,7 @@ class Forwarder:
             method=scope["method"],
             beside="/".join(segments),
             query=scope["query_string"].decode("latin-1"),
-            headers={"Content-Type": content_type} if content_type else {},
+            headers={**request.trace_headers, **typed},
         )
         return route, route.pipe, outgoing
 
@@ -224,6 +225,7 @@ def _describe(request: ClientRequest, route: ModelRoute | None = None) -> Exchan
         path=request.client.path,
         key_id=request.key.id,
         started=request.came,
+        trace_headers=request.trace_headers,
     )
     if route is None:
         return exchange
