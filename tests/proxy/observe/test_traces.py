@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -12,8 +13,28 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusC
 from exchanges import Recorder, call, watch
 from wholecall.agent.run_events import Status, ToolEnded, ToolStarted, TurnRetried
 from wholecall.errors import UpstreamError
-from wholecall.events import Ended, Hint, Inconsistent, Oddity, Reason, Rejected, Text, Usage
-from wholecall.messages import Result
+from wholecall.events import (
+    Ended,
+    Hint,
+    Inconsistent,
+    Oddity,
+    Reason,
+    Rejected,
+    Released,
+    Text,
+    Usage,
+)
+from wholecall.messages import (
+    CallResult,
+    Media,
+    Message,
+    ModelOptions,
+    OutputSchema,
+    PastCall,
+    Request,
+    Result,
+    Role,
+)
 from wholecall.proxy.observe.taps import (
     AnswerBegan,
     Fate,
@@ -23,7 +44,7 @@ from wholecall.proxy.observe.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
-from wholecall.proxy.observe.traces import TraceTap, find_trace_tap, make_trace_tap
+from wholecall.proxy.observe.traces import CONTENT, TraceTap, find_trace_tap, make_trace_tap
 
 STOP = Ended("stop", Hint.STOP, "stop", None)
 
@@ -133,6 +154,123 @@ def test_each_question_to_a_model_is_a_span_of_a_client() -> None:
         ("wholecall.inconsistent", {"oddity": "hint_missing"}),
     ]
     assert "gen_ai.usage.input_tokens" not in second.attributes
+
+
+def test_tokens_of_caches_and_reasoning_are_counted_apart() -> None:
+    native = {
+        "input_tokens": 10,
+        "output_tokens": 7,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 20,
+        "output_tokens_details": {"reasoning_tokens": 4},
+    }
+    _, chat = draw(UpstreamAsked(), Usage(10, 7, native), STOP)
+    counted = {name: value for name, value in chat.attributes.items() if "usage" in name}
+    assert counted == {
+        "gen_ai.usage.input_tokens": 130,
+        "gen_ai.usage.output_tokens": 7,
+        "gen_ai.usage.cache_read.input_tokens": 100,
+        "gen_ai.usage.cache_write.input_tokens": 20,
+        "gen_ai.usage.reasoning.output_tokens": 4,
+    }
+
+
+REQUEST = Request(
+    model="m",
+    messages=(
+        Message(Role.USER, (Text("Weather? My key is sk-abcdefghijklmnopqrstuvwx."),)),
+        Message(Role.ASSISTANT, (PastCall(id="a", name="f", arguments={"x": 1}),)),
+        Message(Role.TOOL, (CallResult(call_id="a", result=Result((Text("sun"),))),)),
+        Message(Role.USER, (Media(kind="image", url="https://x.example"),)),
+    ),
+    max_tokens=5,
+    temperature=0.5,
+    stop=("x",),
+    output=OutputSchema(schema={}),
+    options=ModelOptions(effort="low"),
+)
+
+
+def test_a_question_says_how_it_wants_to_be_answered() -> None:
+    _, chat = draw(UpstreamAsked(REQUEST), STOP)
+    said = {name: value for name, value in chat.attributes.items() if ".request." in name}
+    assert said == {
+        "gen_ai.request.model": "gpt-x-2026",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.max_tokens": 5,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.stop_sequences": ["x"],
+        "gen_ai.request.reasoning.level": "low",
+    }
+    assert chat.attributes["gen_ai.output.type"] == "json"
+    assert not [name for name in chat.attributes if "messages" in name]
+
+
+def test_a_model_whose_tools_run_here_is_an_agent() -> None:
+    paper = Paper()
+    shown = watch(TraceTap(paper), way="run")
+    shown.take(UpstreamAsked())
+    shown.take(STOP)
+    shown.end(Fate.FAILED, status=502, code="run_failed")
+    root, agent, chat = paper.spans
+    assert (agent.name, agent.kind, agent.parent) == (
+        "invoke_agent gpt-x",
+        SpanKind.INTERNAL,
+        root,
+    )
+    assert agent.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "gpt-x",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-x-2026",
+        "error.type": "run_failed",
+    }
+    assert chat.parent is agent
+    assert [span.ends for span in paper.spans] == [1, 1, 1]
+
+
+def test_messages_and_arguments_are_shown_to_those_who_want_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(CONTENT, "SPAN_ONLY")
+    made = call("search", arguments={"q": "x"})
+    _, first, second, tool = draw(
+        UpstreamAsked(REQUEST),
+        Text("Let me "),
+        Text("see."),
+        Released(made),
+        Ended("tool_calls", Hint.TOOL_CALLS, None, None),
+        UpstreamAsked(),
+        STOP,
+        ToolStarted(made),
+        ToolEnded(made, Status.DONE, Result((Text("found"),))),
+        ToolEnded(call("never", id="call_3"), Status.SKIPPED, Result(())),
+    )
+    asked = json.loads(first.attributes["gen_ai.input.messages"])
+    assert "sk-abc" not in str(asked[0])
+    assert asked[1:] == [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "a", "name": "f", "arguments": {"x": 1}}],
+        },
+        {
+            "role": "tool",
+            "parts": [{"type": "tool_call_response", "id": "a", "response": "sun"}],
+        },
+        {"role": "user", "parts": []},
+    ]
+    [said] = json.loads(first.attributes["gen_ai.output.messages"])
+    assert said == {
+        "role": "assistant",
+        "parts": [
+            {"type": "text", "content": "Let me see."},
+            {"type": "tool_call", "id": "call_1", "name": "search", "arguments": {"q": "x"}},
+        ],
+        "finish_reason": "tool_calls",
+    }
+    assert "gen_ai.input.messages" not in second.attributes
+    assert tool.attributes["gen_ai.tool.call.arguments"] == '{"q":"x"}'
+    assert tool.attributes["gen_ai.tool.call.result"] == '"found"'
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,27 @@
 """OpenTelemetry spans, by its conventions for generative AI.
 
     POST /v1/chat/completions        SERVER, continues the client's trace
-    ├── chat gpt-x                   CLIENT, one for each time that a model is asked
-    ├── execute_tool get_weather     INTERNAL, one for each call that runs here
-    └── chat gpt-x
+    └── invoke_agent gpt-x           INTERNAL, only where tools run here
+        ├── chat gpt-x               CLIENT, one for each time that a model is asked
+        ├── execute_tool get_weather INTERNAL, one for each call that runs here
+        └── chat gpt-x
 
-Spans hold no content. The operator decides where spans go: `opentelemetry-instrument wholecall
-serve`. Without an exporter, the tap is left out.
+Spans hold no content, unless the operator wants it (`CONTENT`). The operator decides where spans
+go: `opentelemetry-instrument wholecall serve`. Without an exporter, the tap is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from wholecall.agent.run_events import Status, ToolEnded, ToolStarted, TurnRetried
-from wholecall.events import Ended, Inconsistent, Rejected, Usage
+from wholecall.assembly.json_scanner import write_json
+from wholecall.events import Ended, Inconsistent, Rejected, Released, Text, Usage
+from wholecall.messages import CallResult, Message, PastCall, Request
 from wholecall.protocols.registry import NAMES, find_protocol
+from wholecall.protocols.response_base import read_figures
 from wholecall.proxy.observe.taps import (
     AnswerBegan,
     Exchange,
@@ -29,6 +34,7 @@ from wholecall.proxy.observe.taps import (
     UpstreamFailed,
     UpstreamRetried,
 )
+from wholecall.upstreams.secrets import hide_keys
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -38,6 +44,11 @@ _SCOPE = "wholecall"
 # Who an upstream is, as far as its protocol tells.
 _PROVIDERS = {name: find_protocol(name).provider or name for name in NAMES}
 _SERVER_FAULT = 500
+CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable by which OpenTelemetry's instrumentations are allowed to write messages down."""
+_CAPTURES = frozenset({"true", "span_only", "span_and_event"})
+_MOST_CONTENT = 32_768
+"""Characters of an attribute with content; more is cut."""
 _NO_ERROR = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
 
 
@@ -53,22 +64,25 @@ def find_trace_tap() -> TraceTap | None:
 
 def make_trace_tap(provider: TracerProvider) -> TraceTap:
     """A tap whose spans go to this provider."""
-    return TraceTap(provider.get_tracer(_SCOPE))
+    content = os.environ.get(CONTENT, "").lower() in _CAPTURES
+    return TraceTap(provider.get_tracer(_SCOPE), content=content)
 
 
 class TraceTap:
     """Draws exchanges as spans."""
 
-    def __init__(self, tracer: Tracer) -> None:
+    def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
         from opentelemetry import propagate  # noqa: PLC0415 - an extra
 
         self._tracer = tracer
+        self._content = content
         self._extract: Callable[[Mapping[str, str]], Context] = propagate.extract
 
     def open(self, exchange: Exchange) -> Reading:
         """Begin the spans of an exchange."""
         parent = self._extract(exchange.trace_headers)
-        return _Spans(self._tracer, exchange, parent=parent), _READS
+        kind, reads = (_Contents, _READS_CONTENT) if self._content else (_Spans, _READS)
+        return kind(self._tracer, exchange, parent=parent), reads
 
 
 class _Spans:
@@ -93,12 +107,29 @@ class _Spans:
             },
         )
         self._inside = trace.set_span_in_context(self._root)
+        self._agent = self._start_agent() if exchange.way == "run" else None
+        if self._agent is not None:
+            self._inside = trace.set_span_in_context(self._agent)
         self._chat: Span | None = None
         self._tools: dict[str, Span] = {}
 
+    def _start_agent(self) -> Span:
+        """The model with its tools is an agent, under the name that clients use."""
+        exchange = self._exchange
+        return self._tracer.start_span(
+            f"invoke_agent {exchange.model}",
+            context=self._inside,
+            attributes={
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": exchange.model,
+                "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
+                "gen_ai.request.model": exchange.upstream_model,
+            },
+        )
+
     # ── The model ───────────────────────────────────────────────────────────────────
 
-    def _ask(self, _: UpstreamAsked) -> None:
+    def _ask(self, event: UpstreamAsked) -> None:
         self._close_chat()
         exchange = self._exchange
         self._chat = self._tracer.start_span(
@@ -110,6 +141,7 @@ class _Spans:
                 "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
                 "gen_ai.request.model": exchange.upstream_model,
                 "gen_ai.request.stream": exchange.stream,
+                **_describe(event.request),
             },
         )
 
@@ -125,10 +157,19 @@ class _Spans:
         self._close_chat()
 
     def _take_usage(self, usage: Usage) -> None:
+        figures = read_figures(usage)
         if usage.input_tokens is not None:
-            self._place.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
+            self._place.set_attribute("gen_ai.usage.input_tokens", figures.input)
         if usage.output_tokens is not None:
-            self._place.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
+            self._place.set_attribute("gen_ai.usage.output_tokens", figures.output)
+        parts = {
+            "gen_ai.usage.cache_read.input_tokens": figures.cached,
+            "gen_ai.usage.cache_write.input_tokens": figures.stored,
+            "gen_ai.usage.reasoning.output_tokens": figures.reasoning,
+        }
+        for name, count in parts.items():
+            if count:
+                self._place.set_attribute(name, count)
 
     def _reject(self, rejected: Rejected) -> None:
         self._place.add_event("wholecall.call.rejected", {"reason": rejected.reason.value})
@@ -188,6 +229,10 @@ class _Spans:
         # By the conventions for servers a client's mistake is not an error of the server.
         if event.fate is Fate.FAILED and event.status >= _SERVER_FAULT:
             self._blame(self._root, event.code or str(event.status))
+            if self._agent is not None:
+                self._blame(self._agent, event.code or str(event.status))
+        if self._agent is not None:
+            self._agent.end()
         self._root.end()
 
     @property
@@ -205,6 +250,99 @@ class _Spans:
         span.set_status(self._trace.StatusCode.ERROR)
 
 
+def _describe(request: Request | None) -> dict[str, Any]:
+    """The attributes of a request that say how to answer."""
+    if request is None:
+        return {}
+    said: dict[str, Any] = {
+        "gen_ai.request.max_tokens": request.max_tokens,
+        "gen_ai.request.temperature": request.temperature,
+        "gen_ai.request.top_p": request.top_p,
+        "gen_ai.request.stop_sequences": list(request.stop) or None,
+        "gen_ai.request.reasoning.level": request.options.level or None,
+        "gen_ai.output.type": "json" if request.output is not None else None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+# ── Content ─────────────────────────────────────────────────────────────────────────
+
+
+class _Contents(_Spans):
+    """One exchange with what was said."""
+
+    def __init__(self, tracer: Tracer, exchange: Exchange, *, parent: Context) -> None:
+        super().__init__(tracer, exchange, parent=parent)
+        self._said: list[dict[str, Any]] = []
+        self._texts: list[str] = []
+
+    def _ask(self, event: UpstreamAsked) -> None:
+        super()._ask(event)
+        self._said, self._texts = [], []
+        if event.request is not None:
+            messages = [_write_message(message) for message in event.request.messages]
+            self._write("gen_ai.input.messages", messages)
+
+    def _say(self, event: Text) -> None:
+        self._texts.append(event.text)
+
+    def _end_text(self) -> None:
+        if self._texts:
+            self._said.append({"type": "text", "content": "".join(self._texts)})
+        self._texts = []
+
+    def _release(self, event: Released) -> None:
+        self._end_text()
+        call = event.call
+        self._said.append(_write_call(call.id, call.name, arguments=call.arguments))
+
+    def _end_turn(self, event: Ended) -> None:
+        self._end_text()
+        message = {"role": "assistant", "parts": self._said, "finish_reason": event.finish_reason}
+        self._write("gen_ai.output.messages", [message])
+        super()._end_turn(event)
+
+    def _start_tool(self, event: ToolStarted) -> None:
+        super()._start_tool(event)
+        arguments = _write_content(event.call.arguments)
+        self._tools[event.call.id].set_attribute("gen_ai.tool.call.arguments", arguments)
+
+    def _end_tool(self, event: ToolEnded) -> None:
+        span = self._tools.get(event.call.id)
+        if span is not None:
+            result = _write_content(event.result.text)
+            span.set_attribute("gen_ai.tool.call.result", result)
+        super()._end_tool(event)
+
+    def _write(self, name: str, value: Any) -> None:
+        self._place.set_attribute(name, _write_content(value))
+
+
+def _write_content(value: Any) -> str:
+    """Content as JSON, without secrets and not longer than an exporter takes."""
+    return hide_keys(write_json(value)[:_MOST_CONTENT])
+
+
+def _write_message(message: Message) -> dict[str, Any]:
+    parts = [written for part in message.parts for written in _write_part(part)]
+    return {"role": message.role.value, "parts": parts}
+
+
+def _write_part(part: object) -> Iterator[dict[str, Any]]:
+    match part:
+        case Text(text):
+            yield {"type": "text", "content": text}
+        case PastCall():
+            yield _write_call(part.id, part.name, arguments=part.arguments)
+        case CallResult():
+            text = part.result.text
+            yield {"type": "tool_call_response", "id": part.call_id, "response": text}
+
+
+def _write_call(id: str, name: str, *, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_call", "id": id, "name": name, "arguments": arguments}
+
+
 _READS = Reads(
     {
         UpstreamAsked: _Spans._ask,
@@ -218,6 +356,27 @@ _READS = Reads(
         TurnRetried: _Spans._retry_turn,
         ToolStarted: _Spans._start_tool,
         ToolEnded: _Spans._end_tool,
+        AnswerBegan: _Spans._begin,
+        ExchangeEnded: _Spans._end,
+    }
+)
+
+# The readers are functions of the class, so those with content have a table of their own.
+_READS_CONTENT = Reads(
+    {
+        UpstreamAsked: _Contents._ask,
+        UpstreamRetried: _Spans._retry,
+        UpstreamAnswered: _Spans._answer,
+        UpstreamFailed: _Spans._fail,
+        Usage: _Spans._take_usage,
+        Rejected: _Spans._reject,
+        Inconsistent: _Spans._wonder,
+        Text: _Contents._say,
+        Released: _Contents._release,
+        Ended: _Contents._end_turn,
+        TurnRetried: _Spans._retry_turn,
+        ToolStarted: _Contents._start_tool,
+        ToolEnded: _Contents._end_tool,
         AnswerBegan: _Spans._begin,
         ExchangeEnded: _Spans._end,
     }
