@@ -327,6 +327,8 @@ class McpTool:
     """Seconds of one call; without it the limit of the run."""
     start_timeout: Amount = 30.0
     """Seconds until it must have named its tools."""
+    message_bytes: Count = 16 * 1024 * 1024
+    """Bytes of its largest message. A call with a larger answer fails."""
     concurrency: Count | None = None
     """Calls that may run at a time."""
     prefix: Text | None = None

@@ -44,6 +44,8 @@ class McpServer:
     """Seconds of one call; None: the run's default."""
     start_timeout: float = field(default=30.0, kw_only=True)
     """Seconds until it must have started and named its tools."""
+    message_bytes: int = field(default=16 * 1024 * 1024, kw_only=True)
+    """Bytes of its largest message. A call with a larger answer fails."""
     concurrency: int | None = field(default=None, kw_only=True)
     """Calls of all its tools that may run at a time in this process."""
     prefix: str | None = field(default=None, kw_only=True)
@@ -74,6 +76,7 @@ class McpServer:
             ),
             (self.timeout is None or self.timeout > 0, "the timeout must be more than 0 seconds"),
             (self.start_timeout > 0, "the start_timeout must be more than 0 seconds"),
+            (self.message_bytes > 0, "message_bytes must be 1 or more"),
             (self.concurrency is None or self.concurrency > 0, "the concurrency must be 1 or more"),
         )
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import logging
-import os
 import re
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import httpx2
@@ -23,7 +19,6 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp import MCPError
 from mcp.client import Client, IncomingMessage
-from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
@@ -38,47 +33,12 @@ from wholecall.errors import ToolServerFailed
 from wholecall.events import JSON, Text
 from wholecall.messages import Content, Media, Result, ToolSpec
 from wholecall.tools.mcp.server_config import McpServer
+from wholecall.tools.mcp.stdio_transport import StderrTail, open_process
 from wholecall.tools.mcp.tool_definitions import Definition, read_definition
 from wholecall.tools.tool import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
-
-
-KEPT = 8_192
-"""Bytes. A traceback has its message at its end."""
-_PATIENCE = 0.5
-"""Seconds to wait for the rest of it, once the process has ended."""
-
-
-class StderrTail:
-    """Keeps the last bytes of one process."""
-
-    def __init__(self) -> None:
-        self._kept = b""
-        self._reader: threading.Thread | None = None
-
-    @contextmanager
-    def open(self) -> Iterator[TextIO]:
-        """Return a file for the process. We close our own end of it: when the process has ended, no
-        one holds it open any more, and the thread ends."""
-        reading, writing = os.pipe()
-        self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
-        self._reader.start()
-        with open(writing, "w", encoding="utf-8") as file:
-            yield file
-
-    def _read(self, pipe: int) -> None:
-        with open(pipe, "rb", buffering=0) as file:
-            while piece := file.read(KEPT):
-                self._kept = (self._kept + piece)[-KEPT:]
-
-    async def finish(self) -> str:
-        """All that is kept, once the process has ended."""
-        if self._reader is not None:
-            # A grandchild may hold the pipe open for ever: it is not waited for.
-            await asyncio.to_thread(self._reader.join, _PATIENCE)
-        return self._kept.decode("utf-8", "replace").strip()
 
 
 # The two ways to reach a server, and how we notice that it is gone.
@@ -106,19 +66,6 @@ class Signs:
             self.on_noise(_find_line(received))
 
 
-# Some servers print a banner. The SDK logs a traceback for each such line, which reads like a
-# crash. We report the first line instead. Other users of the SDK in this process keep its log.
-_IS_OURS: ContextVar[bool] = ContextVar("_IS_OURS", default=False)
-_UNREADABLE = "Failed to parse JSONRPC message from server"
-
-
-def _is_not_our_noise(record: logging.LogRecord) -> bool:
-    return not (_IS_OURS.get() and record.msg == _UNREADABLE)
-
-
-logging.getLogger(stdio_client.__module__).addFilter(_is_not_our_noise)
-
-
 def _find_line(error: Exception) -> str:
     """Return the text that could not be read, as far as the error has it."""
     if isinstance(error, ValidationError):
@@ -136,7 +83,8 @@ async def open_transport(
     The SDK has no event for a lost server; its stream of messages just ends. So the messages pass
     through here, and `on_end` is called before any waiting call learns about it.
     """
-    way = _start_process(server, signs) if server.command else _reach_endpoint(server, signs)
+    is_local = bool(server.command)
+    way = open_process(server, signs.stderr) if is_local else _reach_endpoint(server, signs)
     async with way as (messages, writing), anyio.create_task_group() as tasks:
         # A stream without a buffer: the SDK's own pace is kept.
         sending, receiving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -167,23 +115,6 @@ async def _pass_on(
 
 
 @asynccontextmanager
-async def _start_process(server: McpServer, signs: Signs) -> AsyncIterator[TransportStreams]:
-    parameters = StdioServerParameters(
-        command=server.command,
-        args=list(server.args),
-        env=dict(server.env),
-        cwd=server.cwd,
-        encoding_error_handler="replace",
-    )
-    async with AsyncExitStack() as stack:
-        with signs.stderr.open() as stderr:
-            _IS_OURS.set(True)  # this task is the server's keeper, and runs nothing else
-            process = stdio_client(parameters, errlog=stderr)
-            streams = await stack.enter_async_context(process)
-        yield streams
-
-
-@asynccontextmanager
 async def _reach_endpoint(server: McpServer, signs: Signs) -> AsyncIterator[TransportStreams]:
     async def note(response: httpx2.Response) -> None:
         if response.status_code >= _REFUSALS:
@@ -195,7 +126,9 @@ async def _reach_endpoint(server: McpServer, signs: Signs) -> AsyncIterator[Tran
         timeout=httpx2.Timeout(server.start_timeout, read=None),
         event_hooks={"response": [note]},
     )
-    async with client, streamable_http_client(server.url, http_client=client) as streams:
+    most = server.message_bytes
+    way = streamable_http_client(server.url, http_client=client, max_sse_event_size=most)
+    async with client, way as streams:
         yield streams
 
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tools.mcp_calls import in_loop
-from wholecall.tools.mcp.session import KEPT, StderrTail
+from wholecall.tools.mcp.stdio_transport import KEPT, StderrTail
 
 
 async def capture(program: str) -> str:
