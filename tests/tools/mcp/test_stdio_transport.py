@@ -9,7 +9,7 @@ import pytest
 from tools.mcp_calls import call, in_loop, opened
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.server_config import McpServer
-from wholecall.tools.mcp.stdio_transport import MessageLines, LongLine
+from wholecall.tools.mcp.stdio_transport import LongLine, MessageLines
 
 HEAD = b'{"jsonrpc":"2.0","id":7,"result":{"text":"'
 # the bytes as they come, the lines that are read
