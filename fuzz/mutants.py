@@ -324,6 +324,20 @@ MUTANTS = [
         "tests/proxy/handlers/test_gate_mode.py",
     ),
     Mutant(
+        "the room of the gate: a cut call gets no more of it",
+        "proxy/handlers/gate_mode.py",
+        "            if more and not last and not outcome.calls and not outcome.provider_blocks:",
+        "            if False:",
+        "tests/proxy/handlers/test_gate_mode.py",
+    ),
+    Mutant(
+        "the room of an answer grows beyond the model's limit",
+        "agent/answer_retry.py",
+        "room = min(had * 2, most)",
+        "room = had * 2",
+        "tests/agent/test_answer_retry.py tests/proxy/handlers/test_gate_mode.py",
+    ),
+    Mutant(
         "the end of the gate: a cut call ends as an empty answer",
         "proxy/handlers/gate_mode.py",
         "if not calls and not shown and _is_void(outcome):",
@@ -520,6 +534,13 @@ MUTANTS = [
         "tests/agent/test_loop_stopped.py",
     ),
     Mutant(
+        "the last answer of a stopped run is not held to a reply",
+        "dialects/emulation/emulate.py",
+        "barred = read_offer(request.tools) if silent and not offer else {}",
+        "barred = read_offer(()) if silent and not offer else {}",
+        "tests/agent/test_loop_stopped.py",
+    ),
+    Mutant(
         "ask returns a run without an answer",
         "agent/api.py",
         "if result.no_answer:",
@@ -675,6 +696,13 @@ MUTANTS = [
         "tests/assembly/test_verdict_ending.py",
     ),
     Mutant(
+        "a replayed answer does not know the limit of its request",
+        "inspector/captured_answer.py",
+        "max_tokens=case.max_tokens,",
+        "max_tokens=None,",
+        "tests/inspector/test_captured_answer_decoding.py",
+    ),
+    Mutant(
         "the count of all choices is taken for that of one",
         "protocols/reader.py",
         "if self._others or usage is None or",
@@ -799,6 +827,20 @@ MUTANTS = [
         "if self._provenance.native and not self._lead.is_short:",
         "if False:",
         "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "rescue: a call in a text runs although rescue is off",
+        "agent/turn.py",
+        "request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF",
+        "request.choice.mode is not Mode.NONE",
+        "tests/agent/test_quotations.py tests/agent/test_turn.py",
+    ),
+    Mutant(
+        "side effects: the default starts a tool that is not read-only",
+        "agent/turn.py",
+        "(tool is not None and tool.read_only)",
+        "tool is not None",
+        "tests/agent/test_turn.py",
     ),
     Mutant(
         "side effects: a call in a text starts a tool that the setting forbids",
