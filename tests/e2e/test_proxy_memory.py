@@ -80,7 +80,6 @@ async def test_a_client_that_is_watched_for_its_departure_leaves_no_cycles(
     tools = (make_tool(work),) if way == "run" else ()
     asked = {**STREAMED, **({"tools": TOOLS} if way == "gate" else {})}
     async with between(handler, tmp_path, tools=tools) as (served, _):
-        served.proxy.resends.seconds = 0.0
 
         async def ask() -> None:
             gate.reached.clear()
@@ -111,8 +110,6 @@ async def test_a_run_leaves_no_cycles(tmp_path: Path, tool: Tool, *, asked: dict
 @in_loop
 async def test_work_in_the_background_leaves_no_cycles(tmp_path: Path, answer: list[bytes]) -> None:
     async with between(answering(*answer), tmp_path) as (served, _):
-        # A resend could ask for it for a while, and so long it is not to be freed.
-        served.proxy.resends.seconds = 0.0
         assert not await left_by(lambda: work_and_forget(served))
 
 

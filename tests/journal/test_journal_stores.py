@@ -242,6 +242,49 @@ def test_a_change_that_no_one_waits_for_any_more_is_not_made(
     assert journal.load("two").result() is None
 
 
+def test_a_run_that_is_over_is_not_opened_again(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    end(journal, "one", status=RunStatus.FAILED)
+    with pytest.raises(Fenced):
+        end(journal, "one", status=RunStatus.READY)
+
+
+def test_a_run_that_is_let_go_is_free_for_the_others(make: Stores) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.let_go("one")
+    assert one.claim("none").result() is None  # changes are made in order
+    found = other.claim("one").result()
+    assert found is not None
+    assert found.state is ClaimState.TAKEN
+
+
+@pytest.mark.parametrize(
+    ("begun", "states"),
+    [
+        pytest.param(False, ["new", "busy"], id="nothing had begun: a new run"),
+        pytest.param(True, ["taken", "new"], id="a tool had begun: told once"),
+    ],
+)
+def test_a_bare_request_takes_the_handle_of_a_run_whose_worker_died(
+    make: Stores, *, begun: bool, states: list[str]
+) -> None:
+    one, other = make(), make()
+    one.open_run(NEW, ["words"]).result()
+    if begun:
+        one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    one.close()
+    again = (
+        other.open_run(NEW._replace(id=f"bare {number}"), ["words"], bare=True).result()
+        for number in (1, 2)
+    )
+    assert [claim.state.value for claim in again] == states
+    found = other.load("one").result()
+    assert found is not None
+    assert found.run.status is (RunStatus.RUNNING if begun else RunStatus.CANCELLED)
+
+
 def test_a_damaged_run_fails_alone(make: Stores) -> None:
     journal = make()
     journal.open_run(NEW).result()

@@ -29,6 +29,9 @@ class Collected:
     def report(self, progress: JSON) -> None:
         self.reports.append(progress)
 
+    def recall(self, text: str) -> None:
+        self.events.append(Text(text))
+
     async def flush(self) -> None:
         self.flushes += 1
 

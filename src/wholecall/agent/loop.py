@@ -161,13 +161,12 @@ class Loop:
         self._budget = Budget(self._plan.limits, started=self._now())
         if self._journal is None:
             return await self._take_turns()
-        if self._journal.restored.rows:
+        if self._journal.restored.rows or self._journal.is_resumed:
             self._restore(self._journal)
         end = self._journal.restored.end
         if end is not None:
             return self._recall_end(end)
-        async with self._journal.carrying_out():
-            return await self._take_turns()
+        return await self._journal.carry_out(self._take_turns())
 
     async def _take_turns(self) -> RunResult[Any]:
         try:

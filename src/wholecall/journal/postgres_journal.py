@@ -66,9 +66,12 @@ INSERT INTO wholecall.runs ({_RUN}) VALUES ({", ".join(["%s"] * 12)}) ON CONFLIC
 """  # noqa: S608 - only our own words
 _SELECT_RUN = f"SELECT {_RUN} FROM wholecall.runs WHERE id = %s"  # noqa: S608 - only our own words
 _OWNED = """
-SELECT id FROM wholecall.runs WHERE id = %(id)s AND epoch = %(epoch)s FOR NO KEY UPDATE
+SELECT id FROM wholecall.runs WHERE id = %(id)s AND epoch = %(epoch)s
+    AND (status NOT IN ('done', 'failed', 'cancelled', 'broken') OR status = %(status)s::text)
+    FOR NO KEY UPDATE
 """
-"""Locks the run: no other worker can take it over before the rows are committed."""
+"""Locks the run: no other worker can take it over before the rows are committed. One that is over
+stays so; only the change that ended it may be made again."""
 _INSERT_ROWS = """
 INSERT INTO wholecall.rows (run, key, epoch, at, body)
 SELECT owned.id, new.key, %(epoch)s, %(now)s, new.body
@@ -180,8 +183,8 @@ class PostgresJournal:
         """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
-        that is over. A run that failed after a tool had begun is returned once: the next bare
-        request finds its handle free.
+        that is over or has no living owner. One in which a tool had begun and that did not end well
+        is returned once (and is claimed): the next bare request finds its handles free.
         """
         now = self._clock()
         fresh = run._replace(
@@ -193,13 +196,14 @@ class PostgresJournal:
             found = None if taken is None else self._claim(database, taken)
             if found is not None and found.run == fresh:
                 return Claim(ClaimState.NEW, fresh)  # the answer to its commit was lost
-            if found is not None and (found.state is not ClaimState.OVER or not bare):
+            if found is not None and (found.state is ClaimState.BUSY or not bare):
                 return found
             if found is not None:
                 query = "DELETE FROM wholecall.handles WHERE name = ANY(%s)"
                 database.execute(query, (list(handles),))
                 if found.run.status is not RunStatus.DONE and found.has_begun:
                     return found
+                self._replace(database, found)
             _insert_run(database, fresh, handles=handles)
             self._mine.add(run.id)
             return Claim(ClaimState.NEW, fresh)
@@ -312,6 +316,16 @@ class PostgresJournal:
     def let_go(self, id: str) -> None:
         """This process works no more on a run, whatever the store says."""
         self._mine.discard(id)
+
+        def change(database: Any) -> None:
+            if id not in self._mine:  # it may have been claimed anew since
+                query = (
+                    "UPDATE wholecall.runs SET status = 'ready', owner = '' "
+                    "WHERE id = %s AND owner = %s AND status = 'running'"
+                )
+                database.execute(query, (id, self.worker))
+
+        self._submit(change)
 
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
@@ -435,6 +449,14 @@ class PostgresJournal:
         )
         self._mine.add(id)
         return Claim(ClaimState.TAKEN, taken, rows, run.owner)
+
+    def _replace(self, database: Any, found: Claim) -> None:
+        """End a claimed run in which nothing has begun: a new one takes its place."""
+        if found.state is ClaimState.TAKEN:
+            self._mine.discard(found.run.id)
+            id, epoch = found.run.id, found.run.epoch
+            values = self._describe(id, epoch=epoch, status=RunStatus.CANCELLED, stop=_REPLACED)
+            self._append(database, values, rows=())
 
     def _is_at_work(self, database: Any, run: RunRow) -> bool:
         if run.owner == self.worker:

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from wholecall.errors import RunFailed, RunWaiting, UpstreamError, WholecallError
 from wholecall.events import Call
@@ -43,6 +42,7 @@ from wholecall.journal.journal_rows import (
 from wholecall.journal.restore import RecalledCall, Restored, Row, restore
 from wholecall.messages import Part, Result
 
+_Result = TypeVar("_Result")
 LEASE = 15.0
 """Seconds after which a worker that gives no sign of life has lost its runs."""
 MOST_CLAIMED = 4
@@ -81,7 +81,7 @@ class RunRow(NamedTuple):
     created: float = 0.0
     touched: float = 0.0
     due: float = 0.0
-    """When it may be deleted; 0: not before it is over."""
+    """When it may be deleted, unless it waits; 0: not before it is over. Its end sets it anew."""
     stop: str = ""
     """Why it waits, failed or is broken."""
     background: bool = False
@@ -144,8 +144,8 @@ class JournalStore(Protocol):
         """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
-        that is over. A run that failed after a tool had begun is returned once: the next bare
-        request finds its handle free.
+        that is over or has no living owner. One in which a tool had begun and that did not end well
+        is returned once (and is claimed): the next bare request finds its handles free.
         """
 
     def claim(self, id: str) -> Future[Claim | None]:
@@ -234,6 +234,9 @@ class RunJournal:
         """Returns the answer as far as it is read."""
         self.kept_messages = len(self.restored.messages)
         """The number of messages in the rows of finished turns."""
+        self.closes = True
+        """False if the status is set with the last frames of a response, after the end row: a
+        client that finds the run over finds all of its response."""
         self._failure: BaseException | None = None
 
     @property
@@ -315,19 +318,18 @@ class RunJournal:
     async def end(self, rows: Sequence[Row], *, status: RunStatus, stop: str = "") -> None:
         """Append the last rows and end the run, in one change."""
         self.check()
-        run = self.run
-        written = self._store.append(run.id, rows, epoch=run.epoch, status=status, stop=stop)
+        run, now = self.run, status if self.closes else None
+        written = self._store.append(run.id, rows, epoch=run.epoch, status=now, stop=stop)
         await asyncio.wrap_future(written)
 
-    @asynccontextmanager
-    async def carrying_out(self) -> AsyncIterator[None]:
-        """Write what becomes of the run if it raises.
+    async def carry_out(self, work: Awaitable[_Result]) -> _Result:
+        """Do the work of the run, and write what becomes of it if that raises.
 
         A failed run is over. One that an upstream failed, or that was cancelled with its process,
         is READY, and can be resumed.
         """
         try:
-            yield
+            return await work
         except RunWaiting as error:
             await self._leave(RunStatus.WAITING, str(error))
             raise
@@ -335,11 +337,17 @@ class RunJournal:
             row = EndRow(error=str(error), text=error.text)
             await self.end([Row("end", encode_row(row))], status=RunStatus.FAILED, stop=str(error))
             raise
-        except (UpstreamError, asyncio.CancelledError) as error:
-            await self._leave(RunStatus.READY, str(error))
+        except UpstreamError as error:
+            if self.closes:
+                await self._leave(RunStatus.READY, str(error))
+            raise
+        except asyncio.CancelledError:
+            await self._leave(RunStatus.READY, "")
             raise
         finally:
-            self._store.let_go(self.run.id)
+            self.parts = tuple  # it refers to the turn, which refers to the loop
+            if self.closes:
+                self._store.let_go(self.run.id)
 
     async def _leave(self, status: RunStatus, stop: str) -> None:
         run = self.run

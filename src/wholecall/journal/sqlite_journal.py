@@ -42,6 +42,7 @@ _BEAT = 1.0
 """Seconds between two signs of life."""
 _MOST_CHANGES = 512
 """Changes in one commit."""
+_REPLACED = "an equal request was sent anew, and nothing had begun"
 _FAILED = "the journal of runs cannot be used"
 _MIGRATIONS = (
     """
@@ -122,20 +123,21 @@ class SqliteJournal:
         """Insert a run with its handles. If its id or a handle is taken, claim that run instead.
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
-        that is over. A run that failed after a tool had begun is returned once: the next bare
-        request finds its handle free.
+        that is over or has no living owner. One in which a tool had begun and that did not end well
+        is returned once (and is claimed): the next bare request finds its handles free.
         """
 
         def change(database: sqlite3.Connection) -> Claim:
             taken = _find_taken(database, run.id, handles=handles)
             found = None if taken is None else self._claim(database, taken)
-            if found is not None and (found.state is not ClaimState.OVER or not bare):
+            if found is not None and (found.state is ClaimState.BUSY or not bare):
                 return found
             if found is not None:
                 freed = [(name,) for name in handles]
                 database.executemany("DELETE FROM handles WHERE name = ?", freed)
                 if found.run.status is not RunStatus.DONE and found.has_begun:
                     return found
+                self._replace(database, found)
             now = self._clock()
             fresh = run._replace(
                 status=RunStatus.RUNNING, owner=self.worker, epoch=1, created=now, touched=now
@@ -159,9 +161,9 @@ class SqliteJournal:
         def change(database: sqlite3.Connection) -> list[Claim]:
             query = (
                 f"SELECT {_RUN} FROM runs WHERE background AND status IN ('ready', 'running') "  # noqa: S608 - only our own words
-                "AND NOT (status = 'running' AND owner = ?) ORDER BY created"
+                "ORDER BY created"
             )
-            open_runs = [_make_run(row) for row in database.execute(query, (self.worker,))]
+            open_runs = [_make_run(row) for row in database.execute(query)]
             dead = (
                 run
                 for run in open_runs
@@ -341,6 +343,16 @@ class SqliteJournal:
         """This process works no more on a run, whatever the store says."""
         self._mine.discard(id)
 
+        def change(database: sqlite3.Connection) -> None:
+            if id not in self._mine:  # it may have been claimed anew since
+                database.execute(
+                    "UPDATE runs SET status = 'ready', owner = '' "
+                    "WHERE id = ? AND owner = ? AND status = 'running'",
+                    (id, self.worker),
+                )
+
+        self._submit(change)
+
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
         if not self._thread.is_alive():
@@ -374,6 +386,12 @@ class SqliteJournal:
             owner=self.worker, epoch=epoch, status=RunStatus.RUNNING, touched=now, stop=""
         )
         return Claim(ClaimState.TAKEN, taken, rows, run.owner)
+
+    def _replace(self, database: sqlite3.Connection, found: Claim) -> None:
+        """End a claimed run in which nothing has begun: a new one takes its place."""
+        if found.state is ClaimState.TAKEN:
+            self._mine.discard(found.run.id)
+            self._set_status(database, found.run.id, status=RunStatus.CANCELLED, stop=_REPLACED)
 
     def _take_in(self, database: sqlite3.Connection, id: str) -> None:
         """Work on a run, with a sign of life from its first moment on."""
@@ -419,14 +437,17 @@ class SqliteJournal:
         over = status in OVER
         query = "SELECT max(until) FROM handles WHERE run = ?"
         (until,) = database.execute(query, (id,)).fetchone()
-        due = max(now + self._kept_seconds, until or 0.0) if over else 0.0
+        due = max(now + self._kept_seconds, until or 0.0)
         owner = self.worker if status is RunStatus.RUNNING else ""
         database.execute(
-            "UPDATE runs SET status = ?, stop = ?, owner = ?, touched = ?, due = ? WHERE id = ?",
-            (status.value, stop, owner, now, due, id),
+            "UPDATE runs SET status = ?, stop = ?, owner = ?, touched = ?, "
+            "due = CASE WHEN ? THEN ? ELSE due END WHERE id = ?",
+            (status.value, stop, owner, now, over, due, id),
         )
         if over:
-            database.execute("DELETE FROM runs WHERE due > 0 AND due < ?", (now,))
+            query = "DELETE FROM runs WHERE due > 0 AND due < ? AND status NOT IN (?, ?)"
+            waits = (RunStatus.WAITING.value, RunStatus.CLIENT.value)
+            database.execute(query, (now, *waits))
 
     # ── The thread ──────────────────────────────────────────────────────────────────
 
@@ -557,9 +578,11 @@ def _read_rows(database: sqlite3.Connection, id: str) -> tuple[Row, ...]:
 
 
 def _demand_epoch(database: sqlite3.Connection, id: str, *, epoch: int) -> None:
-    row = database.execute("SELECT epoch FROM runs WHERE id = ?", (id,)).fetchone()
+    row = database.execute("SELECT epoch, status FROM runs WHERE id = ?", (id,)).fetchone()
     if row is None or row[0] != epoch:
         raise Fenced(f"another worker has taken over the run {id!r}")
+    if RunStatus(row[1]) in OVER:
+        raise Fenced(f"the run {id!r} is over")
 
 
 def _wrote_intent(database: sqlite3.Connection, id: str, *, call_id: str, epoch: int) -> bool:

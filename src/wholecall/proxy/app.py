@@ -29,11 +29,11 @@ from wholecall.errors import WholecallError
 from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
-from wholecall.proxy.handlers.idempotency import ResendStore, ToolNotices
+from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
 from wholecall.proxy.handlers.run_mode import MixedTools
-from wholecall.proxy.http.api_keys import KeyStore, needs_keys
+from wholecall.proxy.http.api_keys import ANONYMOUS, Key, KeyStore, needs_keys
 from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
@@ -57,6 +57,7 @@ from wholecall.proxy.routes.client_route import (
     MESSAGES_CLIENT,
     RESPONSES_CLIENT,
     ClientRoute,
+    RunTakeover,
 )
 from wholecall.proxy.routes.count_tokens import COUNTS, TokenCounter
 from wholecall.proxy.routes.forwarded_routes import Forwarder
@@ -69,10 +70,12 @@ from wholecall.proxy.service_builder import (
     PinFile,
     Tools,
     make_models,
+    open_runs,
     responses_path,
+    runs_path,
     state_path,
 )
-from wholecall.storage import BlobStore
+from wholecall.storage import BlobStore, StoreFailed
 from wholecall.tools.mcp.tool_definitions import McpEvent
 from wholecall.tools.tool import Tool
 
@@ -215,7 +218,10 @@ class Proxy:
         self.observers = Observers(config, models=self.models)
         self._blobs = self._make_blobs(config)
         self.responses = _make_responses(config, self._blobs)
-        self.resends = ResendStore(ToolNotices(self._blobs))
+        self.runs = DurableRuns(
+            lambda: open_runs(self._loaded.config),
+            exists=lambda: runs_path(self._loaded.config).exists(),
+        )
         self.connections = ClientConnections(
             self.work, keep_alive_seconds=config.limits.keep_alive_seconds
         )
@@ -322,7 +328,6 @@ class Proxy:
             routes=self.models,
             responses=self.responses,
             mixed_tools=mixed_tools,
-            notices=self.resends.notices,
             limits=self.limits,
         )
         handlers = HandlerFactory(
@@ -332,17 +337,30 @@ class Proxy:
             approvals=ApprovalRequests() if inspector is None else inspector.approving,
         )
         self._forwarder = Forwarder(self.models, self.connections, handlers)
-        background = BackgroundResponses(self.responses, self.resends, self.work.hold)
+        self.background = BackgroundResponses(
+            runs=self.runs,
+            responses=self.responses,
+            make_handler=handlers.make,
+            hold=self.work.hold,
+        )
+        self.responses.load_background = self.background.load
         routes = (
             ClientRoute(
                 client=client,
                 planner=planner,
                 connections=self.connections,
                 handlers=handlers,
-                resends=self.resends,
-                background=background,
+                runs=self.runs,
+                background=self.background,
             )
-            for client in (CHAT_CLIENT, RESPONSES_CLIENT, MESSAGES_CLIENT)
+            for client in _CLIENTS
+        )
+        self._takeover = RunTakeover(
+            clients={client.path: client for client in _CLIENTS},
+            planner=planner,
+            handlers=handlers,
+            background=self.background,
+            find_key=self._find_key,
         )
         counters = (TokenCounter(form, planner, self.connections) for form in COUNTS)
         return [
@@ -365,7 +383,7 @@ class Proxy:
         inspector, metrics = self.observers.inspector, self.observers.metrics
         return [
             Route(RESPONSES_CLIENT.path, _demand_upgrade),
-            *make_response_routes(self.responses, self.connections),
+            *make_response_routes(self.responses, self.connections, background=self.background),
             *self._forwarder.make_routes(),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),
@@ -386,6 +404,10 @@ class Proxy:
         }
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
+    def _find_key(self, id: str) -> Key | None:
+        """Return the key that a run is carried out for; None if it is not valid any more."""
+        return self._middleware.find_key(id) if id else ANONYMOUS
+
     # ── Start and end ───────────────────────────────────────────────────────────────
 
     @asynccontextmanager
@@ -400,7 +422,18 @@ class Proxy:
                 self._start_reported = True
                 raise
             await stack.enter_async_context(around(self))
+            self._open_journal()
+            takeover = asyncio.create_task(self._takeover.work(), name="take over runs")
+            stack.callback(takeover.cancel)
             yield
+
+    def _open_journal(self) -> None:
+        """Open the journal where tools run. Plain traffic is served without it."""
+        try:
+            if any(route.runs_tools for route in self.models.by_name.values()):
+                self.observers.log.info("journal opened", worker=self.runs.store.worker)
+        except StoreFailed as error:
+            self.observers.log.warning("the journal of runs cannot be used", error=error.why)
 
     def _hush(self, send: Send) -> Send:
         """Suppress a second report, as a traceback, of a failed start."""
@@ -418,8 +451,13 @@ class Proxy:
             last_first.push_async_callback(self.work.close)
             last_first.callback(self.responses.close)
             last_first.callback(self._blobs.close)
+            last_first.callback(self.runs.close)
             last_first.push_async_callback(self.models.close)
+            self.background.hand_over()
             await self.work.settle(self.work.deadline.left_of(self.limits.drain_seconds))
+
+
+_CLIENTS = (CHAT_CLIENT, RESPONSES_CLIENT, MESSAGES_CLIENT)
 
 
 def _needs_state(routes: Iterable[ModelRoute], config: Config) -> bool:
@@ -439,7 +477,6 @@ def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
     path = responses_path(config)
     return ResponseStore(
         config.responses,
-        background=config.listen.workers == 1,
         blobs=None if path is None else BlobStore(path),
         owners=ResponseOwners(blobs),
     )

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import logging
 import math
+import multiprocessing
+import multiprocessing.process
 import os
 import signal
 import socket
@@ -116,6 +118,9 @@ def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     proxy = make_app(load(find_file(None, os.environ), os.environ), around=lifespan)
     _take_logs(proxy)
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
     # Objects that exist by now stay until the end, and requests leave no reference cycles, which
     # tests/e2e/test_proxy_memory.py checks; only closed connections do. Collecting as often as by
     # default took a fifth of a request's time.
@@ -123,6 +128,13 @@ def make_worker_app() -> Proxy:
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     return proxy
+
+
+def _end_with(supervisor: multiprocessing.process.BaseProcess) -> None:
+    """End this process when its supervisor has: no one would replace it or end it."""
+    supervisor.join()
+    _LOG.error("the supervisor has ended, so this worker ends")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @asynccontextmanager

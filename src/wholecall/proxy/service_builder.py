@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from pathlib import Path as FilePath
 
+from wholecall.journal.run_journal import JournalStore
+from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
@@ -104,6 +106,8 @@ class PinFile:
 
 STATE_FILE = "wholecall-state.sqlite"
 """Beside the file of the keys: what conversations with tools of both sides need to go on."""
+RUNS_FILE = "wholecall-runs.sqlite"
+"""Beside it, too: the journal of the runs whose tools run here."""
 RESPONSES_FILE = "wholecall-responses.sqlite"
 """Beside it, too: the responses that several processes hold."""
 
@@ -211,6 +215,16 @@ class Tools:
 def state_path(config: Config) -> Path:
     """Return the path of the state file."""
     return Path(config.keys.path).with_name(STATE_FILE)
+
+
+def runs_path(config: Config) -> Path:
+    """Return the path of the journal of runs."""
+    return Path(config.keys.path).with_name(RUNS_FILE)
+
+
+def open_runs(config: Config) -> JournalStore:
+    """Open the journal of runs; raise `StoreFailed` if that is not possible."""
+    return SqliteJournal(runs_path(config))
 
 
 def responses_path(config: Config) -> Path | None:

@@ -8,37 +8,28 @@ import json
 import weakref
 from typing import Any
 
+import pytest
+
+from proxy.collected_events import KeptSink
 from proxy_server import in_loop
-from wholecall.protocols.response_base import ResponseHead
-from wholecall.proxy.handlers.background import Background
+from wholecall.errors import RunFailed
+from wholecall.events import Ended, Reasoning, Text
+from wholecall.journal.run_journal import RunRow, RunStatus
+from wholecall.protocols.registry import RESPONSES, make_encoder
+from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
+from wholecall.proxy.handlers.background import (
+    NUMBER,
+    After,
+    make_failure,
+    read_stream,
+    write_state,
+)
 from wholecall.proxy.handlers.idempotency import SharedStream
-from wholecall.proxy.routes.responses import After
+from wholecall.proxy.handlers.response_writer import StreamedResponse
+from wholecall.proxy.responses.response_store import find_response
 
 HEAD = ResponseHead(id="resp_1", model="m", created=7, rest={"background": True})
-
-
-def show(work: Background) -> Any:
-    return json.loads(work.show())
-
-
-@in_loop
-async def test_before_it_is_begun_nothing_can_be_cancelled_of_it() -> None:
-    work = Background(HEAD)
-    assert (show(work)["status"], show(work)["id"]) == ("in_progress", "resp_1")
-    await work.cancel()
-    assert show(work)["status"] == "cancelled"
-    assert work.is_over
-
-
-@in_loop
-async def test_what_ended_without_a_word_has_failed() -> None:
-    async def nothing() -> None:
-        """Nothing is written."""
-
-    work = Background(HEAD)
-    await work.answer.start(nothing, break_off=nothing)
-    assert work.is_over
-    assert (show(work)["status"], show(work)["error"]["code"]) == ("failed", "server_error")
+RUN = RunRow("resp_1", model="m", created=7.0, background=True)
 
 
 FRAMES = b"".join(
@@ -54,22 +45,81 @@ def test_what_was_seen_is_left_out() -> None:
     assert After(9)(b": a comment\n\n") == b": a comment\n\n"
 
 
+@pytest.mark.parametrize(
+    ("read", "number"), [(FRAMES, 3), (b": a comment\n\n", 0), (b"", 0)], ids=["some", "none", ""]
+)
+def test_a_reader_that_the_server_leaves_is_told_where_to_go_on(read: bytes, number: int) -> None:
+    left = Failure(message="left", status=503, code="stream_left")
+    told = make_failure(HEAD, read, failure=left, after=0)
+    assert b"stream_left" in told
+    assert b'"sequence_number":%d,' % number in told
+    assert told.count(b"event:") == 1
+
+
+# ── Continued by another worker ─────────────────────────────────────────────────────
+
+
+def begin(*events: Any) -> bytes:
+    encoder = make_encoder(RESPONSES, HEAD)
+    written = [encoder.begin()]
+    for event in events:
+        is_event = isinstance(event, Text | Reasoning)
+        written.append(encoder.encode(event) if is_event else encoder.report(event))
+    return b"".join(written)
+
+
+SAID = (Text("Let me "), Text("look."))
+RESUMED: dict[str, tuple[tuple[Any, ...], str, str]] = {
+    "nothing was sent": ((), "Let me look.", "Let me look."),
+    "a part was sent": ((Text("Let me "),), "Let me look.", "Let me look."),
+    "all was sent": (SAID, "Let me look.", "Let me look."),
+    "more was sent, of a turn that is asked for again": (SAID, "", "Let me look.\n\nDone."),
+    "with reasoning": ((Reasoning("Hm."), *SAID), "Let me look.", "Let me look."),
+    "with progress": (({"type": "turn_started"}, *SAID), "Let me look.", "Let me look."),
+}
+
+
+@pytest.mark.parametrize(("sent", "recalled", "text"), RESUMED.values(), ids=RESUMED)
 @in_loop
-async def test_a_reader_may_leave_and_the_work_goes_on() -> None:
-    go_on = asyncio.Event()
-    work = Background(HEAD)
+async def test_a_stream_goes_on_where_the_other_worker_was(
+    *, sent: tuple[Any, ...], recalled: str, text: str
+) -> None:
+    before, sink = begin(*sent), KeptSink()
+    sink.begun = True
+    writer = StreamedResponse(sink, RESPONSES, make_head=lambda: HEAD, style=ResponseStyle())
+    writer.resume(read_stream(before))
+    writer.recall(recalled)
+    if not recalled:
+        writer.put(Text("Done."))
+    writer.put(Ended("stop", None, None, None))
+    await writer.finish()
+    stream = before + sink.frames
+    numbers = [int(number) for number in NUMBER.findall(stream)]
+    assert numbers == list(range(len(numbers)))
+    end = find_response(stream)
+    assert end is not None
+    output = json.loads(end)["output"]
+    assert [part["text"] for item in output for part in item.get("content", ())] == [text]
 
-    async def write() -> None:
-        await go_on.wait()
 
-    task = work.answer.start(write, break_off=write)
-    for read, number in (((FRAMES,), 3), ((b": a comment\n\n", FRAMES), 3), ((), 0)):
-        farewell = work.answer.farewell(iter(read))
-        assert b"stream_left" in farewell
-        assert b'"sequence_number":%d,' % number in farewell
-    go_on.set()
-    await task
-    assert not task.cancelled()
+def test_a_stream_that_cannot_be_written_again_is_not_continued() -> None:
+    writer = StreamedResponse(KeptSink(), RESPONSES, make_head=lambda: HEAD, style=ResponseStyle())
+    with pytest.raises(RunFailed, match="cannot be continued"):
+        writer.resume(read_stream(begin(*SAID).replace(b"resp_1", b"resp_2")))
+
+
+STATES = {
+    RunStatus.RUNNING: "in_progress",
+    RunStatus.WAITING: "in_progress",
+    RunStatus.CANCELLED: "cancelled",
+    RunStatus.BROKEN: "failed",
+}
+
+
+@pytest.mark.parametrize("status", STATES)
+def test_the_state_of_a_response_is_that_of_its_run(status: RunStatus) -> None:
+    state = json.loads(write_state(RUN._replace(status=status), begin(*SAID)))
+    assert (state["id"], state["status"], state["background"]) == ("resp_1", STATES[status], True)
 
 
 @in_loop

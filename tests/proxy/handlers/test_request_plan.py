@@ -13,7 +13,6 @@ from starlette.datastructures import Headers
 from proxy_server import in_loop
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.proxy.config.schema import Mode, ModelConfig, ServerLimits
-from wholecall.proxy.handlers.idempotency import ToolNotices
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
@@ -60,7 +59,6 @@ PLANNER = RequestPlanner(
     ),
     responses=ResponseStore(),
     mixed_tools=MixedTools(BlobStore()),
-    notices=ToolNotices(),
     limits=ServerLimits(),
 )
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

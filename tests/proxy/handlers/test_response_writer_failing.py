@@ -104,8 +104,8 @@ def test_a_bug_keeps_its_words_for_the_log() -> None:
 BREAKS = {
     "the server ends": (False, False, (503, "shutting_down")),
     "the client left": (False, True, (503, "client_gone")),
-    "the server ends after a tool began": (True, False, (409, "broken_off")),
-    "the client left after a tool began": (True, True, (409, "broken_off")),
+    "the server ends after a tool began": (True, False, (503, "shutting_down")),
+    "the client left after a tool began": (True, True, (503, "client_gone")),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from wholecall.agent.run import Plan
 from wholecall.agent.turn import sender_for
 from wholecall.events import Call, Ended, Evidence, Released, Text
 from wholecall.messages import Message, Request, Role, ToolSpec
-from wholecall.proxy.handlers.idempotency import ToolNotice
 from wholecall.proxy.handlers.run_mode import (
     MixedTools,
     Owner,
@@ -24,7 +22,7 @@ from wholecall.proxy.handlers.run_mode import (
     RunMode,
     join_tools,
 )
-from wholecall.storage import BlobStore, StoreFailed
+from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
@@ -81,7 +79,6 @@ async def run(
     *turns: ScriptedAnswer,
     brings: tuple[ToolSpec, ...] = (),
     tool: Tool | None = None,
-    notice: ToolNotice | None = None,
     limits: RunLimits | None = None,
 ) -> tuple[RunMode, Collected]:
     request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=brings)
@@ -100,59 +97,11 @@ async def run(
         request_id="r",
         mixed_tools=MixedTools(BlobStore()),
         approvals=Approvals(),
-        notice=notice,
     )
     running = RunMode(plan, collected, owner=owner, watch=unseen(), wake=lambda: woken.append(True))
     await running.run()
     assert bool(woken) == running.ran
     return running, collected
-
-
-@pytest.mark.parametrize(
-    ("rights", "done"),
-    [
-        ({}, ["noted", "looked"]),
-        ({"read_only": True}, ["looked"]),
-        ({"idempotent": True}, ["looked"]),
-    ],
-    ids=["unsafe", "read-only", "idempotent"],
-)
-@in_loop
-async def test_a_tool_that_must_not_begin_twice_is_noted_before_it_begins(
-    rights: dict[str, Any], done: list[str]
-) -> None:
-    seen: list[str] = []
-
-    def look_up() -> str:
-        """Look up."""
-        seen.append("looked")
-        return "Blue."
-
-    await run(
-        calls(("look_up", {})),
-        says("Blue."),
-        tool=make_tool(look_up, **rights),
-        notice=ToolNotice(lambda: seen.append("noted")),
-    )
-    assert seen == done
-
-
-@in_loop
-async def test_a_tool_that_cannot_be_noted_does_not_begin() -> None:
-    seen: list[str] = []
-
-    def look_up() -> str:
-        """Look up."""
-        seen.append("looked")
-        return "Blue."
-
-    def fail() -> None:
-        raise StoreFailed("the disk is full")
-
-    await run(
-        calls(("look_up", {})), says("Sorry."), tool=make_tool(look_up), notice=ToolNotice(fail)
-    )
-    assert not seen
 
 
 @in_loop

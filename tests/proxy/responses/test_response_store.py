@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import msgspec
-import pytest
 
 from wholecall.proxy.config.schema import ResponsesConfig
 from wholecall.proxy.responses.response_store import FinishedResponse, ResponseStore, StoredResponse
@@ -75,7 +74,7 @@ def test_it_is_held_for_so_many_seconds_after_its_end() -> None:
     assert store.find("k", "r") is None
     assert store.find("k", "live") is live
     work.is_over = True
-    store.settle(live)
+    store.put(live)
     clock.now += 9
     assert store.find("k", "live") is live
     clock.now += 2
@@ -105,41 +104,11 @@ def test_the_same_again_takes_the_place_of_the_first() -> None:
     assert store.find("k", "r") is None
 
 
-def test_what_is_at_work_is_counted_for_its_key() -> None:
-    store = ResponseStore()
-    for id, key in (("a", "k"), ("b", "k"), ("c", "other")):
-        store.put(StoredResponse(id=id, key_id=key, items=b"[]", work=Working()))
-    assert (store.count_live(), store.count_live("k"), store.count_live("x")) == (3, 2, 0)
-
-
-def test_what_was_dropped_while_it_was_made_has_its_place_and_does_not_come_back() -> None:
-    store = ResponseStore()
-    held = StoredResponse(id="a", key_id="k", items=b"[]", work=Working())
-    store.put(held)
-    store.drop(held)
-    assert store.find("k", "a") is None
-    assert not store.is_of_another("other", "a")
-    assert (store.count_live(), store.count_live("k")) == (1, 1)
-    store.settle(held)
-    assert store.find("k", "a") is None
-    assert store.count_live() == 0
-
-
 def test_nothing_is_held_where_no_time_is_given() -> None:
     store = ResponseStore(ResponsesConfig(kept_seconds=0))
     assert not store.enabled
     store.put(make("r"))
     assert store.find("k", "r") is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "background", "has"), [(1, True, True), (1, False, False), (0, True, False)]
-)
-def test_there_is_a_background_where_one_process_holds(
-    seconds: float, background: bool, *, has: bool
-) -> None:
-    store = ResponseStore(ResponsesConfig(kept_seconds=seconds), background=background)
-    assert store.has_background is has
 
 
 def test_what_is_over_can_be_forgotten_by_its_id() -> None:

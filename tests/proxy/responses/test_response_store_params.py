@@ -113,7 +113,7 @@ def test_what_cannot_be_agreed_on_names_its_field(body: Any, param: str) -> None
     assert caught.value.param == param
 
 
-def test_where_others_serve_the_same_clients_nothing_is_made_in_the_background() -> None:
+def test_where_nothing_is_stored_nothing_is_made_in_the_background() -> None:
     with pytest.raises(UnreadableRequest) as caught:
-        read({"background": True}, ResponseStore(background=False))
+        read({"background": True}, ResponseStore(ResponsesConfig(kept_seconds=0.0)))
     assert caught.value.param == "background"

@@ -29,7 +29,7 @@ class Process:
     ) -> None:
         clock = clock or Clock()
         self.blobs = BlobStore(folder / "r.sqlite", clock=clock)
-        self.store = ResponseStore(settings, background=False, blobs=self.blobs, clock=clock)
+        self.store = ResponseStore(settings, blobs=self.blobs, clock=clock)
 
     async def find(self, id: str, key: str = "k") -> bytes | None:
         await self.store.fetch(id)

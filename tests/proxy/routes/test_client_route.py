@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,15 +13,17 @@ from starlette.types import Message
 
 from proxy_server import in_loop
 from scripted import calls, says
+from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.config.schema import Mode, ModelConfig, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
-from wholecall.proxy.handlers.idempotency import ResendStore
+from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
 from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS
 from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.client_request import CALLER, Caller
+from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
@@ -84,7 +88,8 @@ class Ends:
 class Bench:
     """A service with one model, a tool that can be held up, and an endpoint."""
 
-    def __init__(self, *turns: Reaction, mode: Mode = "run") -> None:
+    def __init__(self, path: Path, *turns: Reaction, mode: Mode = "run") -> None:
+        self.path = path / "runs.sqlite"
         self.begun, self.go_on = asyncio.Event(), asyncio.Event()
         self.times = 0
         self.ends = Ends()
@@ -96,27 +101,35 @@ class Bench:
             settings=ModelConfig(upstream="", mode=mode),
         )
         self.models = ModelRoutes([route], tools=lambda: [self._make_tool()])
-        self.work, self.resends = WorkInProgress(), ResendStore()
+        self.work, self.runs = WorkInProgress(), DurableRuns(self.open_store)
         responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
+        handlers = HandlerFactory(
+            taps=[self.ends],
+            responses=responses,
+            mixed_tools=mixed_tools,
+            approvals=ApprovalRequests(),
+        )
         self.endpoint = ClientRoute(
             client=CHAT_CLIENT,
             planner=RequestPlanner(
                 routes=self.models,
                 responses=responses,
                 mixed_tools=mixed_tools,
-                notices=self.resends.notices,
                 limits=ServerLimits(),
             ),
             connections=ClientConnections(self.work),
-            handlers=HandlerFactory(
-                taps=[self.ends],
+            handlers=handlers,
+            runs=self.runs,
+            background=BackgroundResponses(
+                runs=self.runs,
                 responses=responses,
-                mixed_tools=mixed_tools,
-                approvals=ApprovalRequests(),
+                make_handler=handlers.make,
+                hold=self.work.hold,
             ),
-            resends=self.resends,
-            background=BackgroundResponses(responses, self.resends, self.work.hold),
         )
+
+    def open_store(self) -> SqliteJournal:
+        return SqliteJournal(self.path)
 
     def _make_tool(self) -> Tool:
         async def work() -> str:
@@ -126,6 +139,12 @@ class Bench:
             return "done"
 
         return make_tool(work)
+
+    async def reads_along(self, readers: int) -> None:
+        """Wait until so many clients read the one answer."""
+        (answer,) = self.runs.live.values()
+        while answer._readers < readers:
+            await asyncio.sleep(0.01)
 
     def ask(self, client: Client) -> asyncio.Task[None]:
         async def serve() -> None:
@@ -165,8 +184,8 @@ class _Forever:
 
 
 @in_loop
-async def test_a_question_is_answered_and_told_of() -> None:
-    bench = Bench(says("Hello"), mode="gate")
+async def test_a_question_is_answered_and_told_of(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, says("Hello"), mode="gate")
     client = Client()
     await bench.ask(client)
     assert client.heard.endswith("data: [DONE]\n\n")
@@ -174,8 +193,8 @@ async def test_a_question_is_answered_and_told_of() -> None:
 
 
 @in_loop
-async def test_a_wrong_request_is_refused_and_told_of() -> None:
-    bench = Bench()
+async def test_a_wrong_request_is_refused_and_told_of(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     client = Client({"model": "none"})
     await bench.ask(client)
     assert client.status == 404
@@ -183,8 +202,8 @@ async def test_a_wrong_request_is_refused_and_told_of() -> None:
 
 
 @in_loop
-async def test_a_client_that_leaves_before_it_has_asked_gets_nothing() -> None:
-    bench = Bench()
+async def test_a_client_that_leaves_before_it_has_asked_gets_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     client = Client()
     client.leaves.set()
     await bench.ask(client)
@@ -192,31 +211,30 @@ async def test_a_client_that_leaves_before_it_has_asked_gets_nothing() -> None:
 
 
 @in_loop
-async def test_a_run_is_read_by_all_who_ask_for_it() -> None:
-    bench = Bench(WORK, says("Done."))
+async def test_a_run_is_read_by_all_who_ask_for_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, WORK, says("Done."))
     first, second, third = Client(), Client(), Client(x_stainless_retry_count="1")
     asking = bench.ask(first)
     await bench.begun.wait()
     again = bench.ask(second)
-    await asyncio.sleep(0)
+    await bench.reads_along(2)
     bench.go_on.set()
     await asyncio.gather(asking, again)
     await bench.ask(third)
     assert bench.times == 1
-    assert first.heard == second.heard == third.heard
-    assert "Done." in first.heard
+    assert first.heard == second.heard
+    assert ["Done." in client.heard for client in (first, third)] == [True, True]
     assert [fate for _, fate, _ in bench.ends.ended] == [Fate.DONE] * 3
 
 
 @in_loop
-async def test_a_second_reader_may_leave() -> None:
-    bench = Bench(WORK, says("Done."))
+async def test_a_second_reader_may_leave(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, WORK, says("Done."))
     first, second = Client(), Client()
     asking = bench.ask(first)
     await bench.begun.wait()
     again = bench.ask(second)
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await bench.reads_along(2)
     second.leaves.set()
     await again
     bench.go_on.set()
@@ -226,8 +244,8 @@ async def test_a_second_reader_may_leave() -> None:
 
 
 @in_loop
-async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
-    bench = Bench(WORK, says("Done."))
+async def test_what_was_done_for_a_client_that_left_is_not_done_again(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, WORK, says("Done."))
     client, again = Client(), Client(x_stainless_retry_count="1")
     asking = bench.ask(client)
     await bench.begun.wait()
@@ -237,13 +255,71 @@ async def test_what_was_done_for_a_client_that_left_is_not_done_again() -> None:
     await bench.work.settle(5.0)
     await bench.ask(again)
     assert bench.times == 1
-    assert again.status == 409
-    assert len(bench.upstream.requests) == 1
+    assert "Done." in again.heard
+    assert len(bench.upstream.requests) == 2
+
+
+INTERRUPTED: dict[str, tuple[dict[str, str], list[int], int]] = {
+    "bare: refused once, then new": ({}, [409, 200], 2),
+    "not a resend: refused once, then new": ({"x_stainless_retry_count": "0"}, [409, 200], 2),
+    "a resend continues, and is answered again": ({"x_stainless_retry_count": "1"}, [200, 200], 1),
+}
+
+
+@pytest.mark.parametrize(("headers", "statuses", "times"), INTERRUPTED.values(), ids=INTERRUPTED)
+@in_loop
+async def test_after_a_crash_only_a_resend_continues_the_run(
+    tmp_path: Path, *, headers: dict[str, str], statuses: list[int], times: int
+) -> None:
+    bench = Bench(tmp_path, WORK, says("Done."), WORK, says("Done."))
+    bench.go_on.set()
+    await bench.ask(Client())
+    bench.runs.store.close()
+    crash(bench.path)
+    after = Bench(tmp_path, *([says("Done.")] if times == 1 else [WORK, says("Done.")]))
+    after.go_on.set()
+    clients = [Client(**headers), Client(**headers)]
+    refusals: list[str] = []
+    for client in clients:
+        try:
+            await after.ask(client)
+        except RequestRefused as refused:
+            refusals.append(refused.message)
+            client.messages.append({"status": refused.status})
+    assert [client.status for client in clients] == statuses
+    assert all("'work' ended (done) and returned 'done'" in message for message in refusals)
+    assert 1 + after.times == times
+
+
+def crash(path: Path) -> None:
+    """Leave the run as a crash after the result of its tool leaves it."""
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE runs SET status = 'running', owner = 'dead', due = 0")
+        database.execute("DELETE FROM rows WHERE key IN ('turn 1', 'answer 2', 'turn 2', 'end')")
+    database.close()
 
 
 @in_loop
-async def test_a_run_in_which_nothing_was_done_is_run_anew() -> None:
-    bench = Bench()
+async def test_an_idempotency_key_with_another_body_is_refused(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, says("Done."), says("Done."))
+    await bench.ask(Client(idempotency_key="k"))
+    with pytest.raises(RequestRefused, match="Idempotency-Key") as refused:
+        await bench.ask(Client({**BODY, "stream": False}, idempotency_key="k"))
+    assert refused.value.status == 422
+
+
+@in_loop
+async def test_two_new_equal_requests_are_two_runs(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, WORK, WORK, says("Done."), says("Done."))
+    asking = [bench.ask(Client(x_stainless_retry_count="0")) for _ in range(2)]
+    bench.go_on.set()
+    await asyncio.gather(*asking)
+    assert bench.times == 2
+
+
+@in_loop
+async def test_a_run_in_which_nothing_was_done_is_run_anew(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     silent = Silent(ReplayUpstream([says("Done.")]))
     bench.models.replace(
         {
@@ -269,24 +345,20 @@ CLOSED = (503, "shutting_down")
 BREAKS: dict[str, tuple[Mode, bool, dict[str, tuple[int, str]]]] = {
     "gate": ("gate", False, {"client": LEFT, "server": CLOSED}),
     "run, nothing was done": ("run", False, {"client": LEFT, "server": CLOSED}),
-    "run, a tool has begun": ("run", True, {"client": LEFT, "server": (409, "broken_off")}),
+    "run, a tool has begun": ("run", True, {"client": LEFT, "server": CLOSED}),
 }
 FATES = {"client": Fate.GONE, "server": Fate.STOPPED}
 
 
 @pytest.mark.parametrize("who", FATES)
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-@pytest.mark.parametrize(("mode", "in_tool", "told"), BREAKS.values(), ids=BREAKS)
+@pytest.mark.parametrize("name", BREAKS)
 @in_loop
 async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
-    mode: Mode,
-    in_tool: bool,
-    *,
-    stream: bool,
-    told: dict[str, tuple[int, str]],
-    who: str,
+    tmp_path: Path, *, name: str, stream: bool, who: str
 ) -> None:
-    bench = Bench(WORK)
+    mode, in_tool, told = BREAKS[name]
+    bench = Bench(tmp_path, WORK)
     silent = Silent()
     if not in_tool:
         bench.models.replace(
@@ -315,19 +387,19 @@ async def test_an_answer_that_is_broken_off_is_told_by_who_ended_it(
 
 
 @in_loop
-async def test_who_reads_along_when_the_server_ends_did_not_leave_and_hears_of_it() -> None:
-    bench = Bench(WORK, says("Done."))
+async def test_who_reads_along_when_the_server_ends_did_not_leave_and_hears_of_it(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, WORK, says("Done."))
     clients = [Client(), Client()]
     asking = [bench.ask(clients[0])]
     await bench.begun.wait()
     asking.append(bench.ask(clients[1]))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await bench.reads_along(2)
     for each in asking:
         each.cancel()
     await asyncio.wait(asking)
     bench.go_on.set()
     await bench.work.settle(5.0)
-    assert sorted(bench.ends.ended) == [("run", Fate.STOPPED, 409), ("run", Fate.STOPPED, 503)]
-    assert ["broken_off" in client.heard for client in clients] == [True, True]
-    assert bench.resends._kept  # and whoever asks again is told so, too
+    assert bench.ends.ended == [("run", Fate.STOPPED, 503)] * 2
+    assert all("the run continues where it stopped" in client.heard for client in clients)

@@ -412,11 +412,11 @@ class ResponsesConfig:
     kept_seconds: Annotated[float, Field(ge=0)] = 3600.0
     """Seconds for which a response can be retrieved by its id and continued by
     `previous_response_id`; 0: none is stored. In memory; with more than one worker in
-    `wholecall-responses.sqlite` beside the keys, and then without background responses."""
+    `wholecall-responses.sqlite` beside the keys. Background responses are in
+    `wholecall-runs.sqlite`, and survive a restart."""
     megabytes: Count = 32
     """Megabytes that are held of responses that are over. The oldest go first. What is being
-    made comes on top, up to 16 megabytes each, and so does what a resend may ask for, for two
-    minutes."""
+    made in the background is on disk, up to 16 megabytes each."""
     background: Count = 100
     """Responses that are made in the background at a time. A key that has a number of requests
     at a time has as many in the background."""

@@ -1,45 +1,51 @@
-"""Requests that come twice get one answer: a shared stream, and notices to other processes."""
+"""Requests that come twice get one answer: a run that both lead to, and a stream that both read."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
-from functools import partial
+import uuid
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import NamedTuple
 
 import msgspec
 
-from wholecall.errors import UnreadableRequest, UpstreamError
-from wholecall.proxy.handlers.response_writer import BROKEN_OFF, NEVER_AGAIN, explain_break
+from wholecall.arguments.describe import cut
+from wholecall.errors import RunFailed, UpstreamError
+from wholecall.events import Call
+from wholecall.journal.journal_rows import VERSION, BrokenRow, decode_row, encode_row
+from wholecall.journal.restore import RecalledCall, restore
+from wholecall.journal.run_journal import (
+    Claim,
+    ClaimState,
+    JournalStore,
+    RunJournal,
+    RunRow,
+    RunStatus,
+    make_journal,
+)
+from wholecall.proxy.handlers.request_plan import RequestPlan
+from wholecall.proxy.handlers.response_writer import BROKEN_OFF, NEVER_AGAIN
 from wholecall.proxy.http.client_connection import ClientSink, RawHeaders, ResponseBody
 from wholecall.proxy.http.client_request import TOOLS_HEADER, ClientRequest
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.storage import BlobStore, StoreFailed
+from wholecall.tools.toolbox import Toolbox
 
 MOST_BYTES = 64 * 1024 * 1024
 """Of one answer."""
-_FIRST_ERROR = 400
 
 
 async def _do_nothing() -> None:
     """Do nothing: the writer has not started yet."""
 
 
-def _say_nothing(_: Iterator[bytes]) -> bytes:
-    return b""
-
-
 class _Reading:
-    """The position and the format of one reader."""
+    """The position of one reader."""
 
-    def __init__(self, frames: list[bytes], trim: Callable[[bytes], bytes]) -> None:
+    def __init__(self, frames: list[bytes]) -> None:
         self._frames = frames
-        self._trim = trim
         self.count = 0
 
     @property
@@ -49,20 +55,14 @@ class _Reading:
     def take(self) -> bytes:
         frames = b"".join(self._frames[self.count :])
         self.count = len(self._frames)
-        return self._trim(frames)
-
-    def look_back(self) -> Iterator[bytes]:
-        """Yield what was read, the last of it first."""
-        return (self._frames[at] for at in range(self.count - 1, -1, -1))
+        return frames
 
 
 class SharedStream:
     """A sink that any number of clients read."""
 
-    def __init__(self, *, most_bytes: int = MOST_BYTES, outlives: bool = False) -> None:
-        """`outlives`: it is made to its end, whether anybody reads it or not."""
+    def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._outlives = outlives
         self._frames: list[bytes] = []
         self._size = 0
         self._body: ResponseBody | None = None
@@ -75,9 +75,6 @@ class SharedStream:
         self._break_off: Callable[[], Coroutine[None, None, None]] = _do_nothing
         self._readers = 0
         self.beat: Callable[[], bytes] = bytes
-        self.farewell: Callable[[Iterator[bytes]], bytes] = _say_nothing
-        """Makes the last event for a reader whose stream ends before the answer does, if the answer
-        outlives it; from what it has read, the last of it first."""
 
     # ── Writing ─────────────────────────────────────────────────────────────────────
 
@@ -96,7 +93,7 @@ class SharedStream:
                 self._over = True
                 # It may be kept for long: drop the references to the request.
                 self._break_off, self._task = _do_nothing, None
-                self.beat, self.farewell = bytes, _say_nothing
+                self.beat = bytes
                 self._changed.set()
 
         self._break_off = break_off
@@ -117,20 +114,6 @@ class SharedStream:
     def is_over(self) -> bool:
         """True if nothing more is written."""
         return self._over
-
-    @property
-    def succeeded(self) -> bool:
-        """True if it is over and not an HTTP error."""
-        return self._over and (self._body is None or self._body.status < _FIRST_ERROR)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the stream, or of the answer in one piece."""
-        return self._size + (0 if self._body is None else len(self._body.content))
-
-    def look_back(self) -> Iterator[bytes]:
-        """The stream in pieces, as far as it has come, the last one first."""
-        return reversed(self._frames)
 
     @property
     def body(self) -> ResponseBody | None:
@@ -167,14 +150,13 @@ class SharedStream:
 
     # ── Reading ─────────────────────────────────────────────────────────────────────
 
-    async def copy_to(self, sink: ClientSink, *, trim: Callable[[bytes], bytes] = bytes) -> None:
-        """Read it from its beginning to its end, or what `trim` leaves of it.
+    async def copy_to(self, sink: ClientSink) -> None:
+        """Read it from its beginning to its end.
 
-        The last reader who leaves ends it, and so does the end of the server, unless it outlives
-        its readers.
+        The last reader who leaves ends it, and so does the end of the server.
         """
         self._readers += 1
-        reading = _Reading(self._frames, trim)
+        reading = _Reading(self._frames)
         sink.beat = self._beat
         try:
             while not self._over or reading.is_behind:
@@ -184,9 +166,7 @@ class SharedStream:
                 await sink.flush()
             await self._end(sink, reading)
         except asyncio.CancelledError:
-            if self._outlives:
-                await self._say_farewell(sink, reading)
-            elif self._readers == 1 or not sink.gone:
+            if self._readers == 1 or not sink.gone:
                 await self._leave(sink, reading)
             raise
         finally:
@@ -198,11 +178,6 @@ class SharedStream:
         else:
             sink.put(reading.take())
             await sink.close()
-
-    async def _say_farewell(self, sink: ClientSink, reading: _Reading) -> None:
-        """Tell a reader that its stream ends before the answer does."""
-        sink.put(b"" if self._over else self.farewell(reading.look_back()))
-        await sink.close()
 
     async def _leave(self, sink: ClientSink, reading: _Reading) -> None:
         """Cancel the answer: it has no readers any more, or the server stops."""
@@ -226,151 +201,186 @@ class SharedStream:
 # Resent requests.
 #
 # Official SDKs resend a request by themselves, up to two times: after a timeout, a dropped
-# connection, a 5xx. If tools run here, doing it all again would run them again. So the second
-# request reads the answer to the first. A resend is distinguished from a new, equal request by:
+# connection, a 5xx. If tools run here, doing it all again would run them again. So each request
+# claims a *handle* in the journal of runs before the upstream is asked, on whichever worker. The
+# second of two equal requests finds the run of the first: it reads along, waits for its end, or
+# continues it if its worker has died. A resend is distinguished from a new, equal request by:
 #
 # - `Idempotency-Key`: the client says so itself. With another body it is a mistake, and refused.
 # - `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 it is
 #   not.
-# - Without either: an equal body while the first request is still being answered, or after it
-#   failed. The AI SDK resends after any 5xx, without a count and whatever the headers say.
-#
-# After a disconnect the run is cancelled (see `http/client_connection`). If a tool had begun by
-# then, its effects remain, and the response to a resend says so instead of running it again.
+# - Without either: an equal body while the first request is still being answered. After the first
+#   was interrupted and a tool had begun, it is refused once, with what had begun.
 
 
-KEPT_SECONDS = 120.0
-"""Seconds for which a finished answer is kept: SDKs wait at most 8 seconds, or as long as the
-response demands."""
-MOST_KEPT = 256
-"""Finished answers that are kept. The oldest goes first; what is being made never does."""
+KEPT_SECONDS = 24 * 3600.0
+"""Seconds for which a run can be continued by a resend."""
+_MOST_SHOWN = 200
+"""Characters of a result that a refusal repeats."""
+_OTHER_BODY = "this Idempotency-Key came before with another request"
+_INTERRUPTED = (
+    "an equal request was interrupted after tools had begun, and they are not run again without "
+    "your word: {begun}. To run all of it anew, send the request once more; to continue a run, "
+    "send its Idempotency-Key"
+)
+_KEPT_HEADERS = (TOOLS_HEADER, "x-wholecall-events")
 
 
-MOST_KEPT_BYTES = 256 * 1024 * 1024
-"""Of them all; but the last one is kept, however large it is."""
+class RequestRow(msgspec.Struct):
+    """The request that a run answers, as its plan in the journal."""
 
-
-class ResendName(NamedTuple):
-    """The identity that a resend shares with the first request."""
-
-    key_id: str
     path: str
-    word: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
-    """An answer that is being made, or was a moment ago."""
-
-    answer: SharedStream
+    body: str
     digest: str
-    show: Callable[[], bytes] = bytes
-    """Returns its state, for clients that do not wait for its end."""
+    headers: dict[str, str] = {}
+    request_id: str = ""
+    items: str = "[]"
+    """The items of the whole conversation, if the response can be continued."""
+    version: int = VERSION
 
 
-class _Finished(NamedTuple):
-    timer: asyncio.TimerHandle
-    size: int
+class _Resend(NamedTuple):
+    handle: str
+    bare: bool
+    """True if the request does not say that it was sent before."""
+    new: bool = False
+    """True if the request says that it was not."""
 
 
-class ResendStore:
-    """The answers that a resend may ask for."""
+class DurableRuns:
+    """The runs that requests lead to, in a journal that all workers share."""
 
     def __init__(
         self,
-        notices: ToolNotices | None = None,
+        open_store: Callable[[], JournalStore],
         *,
-        seconds: float = KEPT_SECONDS,
-        most_bytes: int = MOST_KEPT_BYTES,
+        exists: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.notices = notices or ToolNotices()
-        self.seconds = seconds
-        """Seconds for which a finished answer is kept."""
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        """Of the finished answers that are kept."""
-        self._kept: dict[ResendName, KeptAnswer] = {}
-        self._names: dict[SharedStream, set[ResendName]] = {}
-        self._over: OrderedDict[SharedStream, _Finished] = OrderedDict()
+        """`open_store` is called when the first request needs it, or when it `exists`."""
+        self._open_store = open_store
+        self._exists = exists
+        self._clock = clock
+        self._opened: JournalStore | None = None
+        self.live: dict[str, SharedStream] = {}
+        """The streams of the runs that are made here, by the ids of the runs."""
 
-    async def find_first(self, request: ClientRequest) -> KeptAnswer | None:
-        """Return the answer to a resent request; raise `RequestRefused` if the first request went
-        to another process, and a tool has begun there."""
-        first = self.find(request)
-        if first is None and self.notices.are_kept:
-            await self.notices.check(request)
-            first = self.find(request)  # it may have arrived meanwhile
-        return first
+    @property
+    def store(self) -> JournalStore:
+        """The journal; `StoreFailed` if it cannot be opened."""
+        if self._opened is None:
+            self._opened = self._open_store()
+        return self._opened
 
-    def find(self, request: ClientRequest) -> KeptAnswer | None:
-        """The answer that this request asks for a second time."""
-        digest = _digest(request)
-        key = request.headers.get("idempotency-key")
-        if key:
-            kept = self._kept.get(_name(request, key))
-            if kept is not None and kept.digest != digest:
-                said = "this Idempotency-Key came before with another request"
-                raise UnreadableRequest(said, param="Idempotency-Key")
-            return kept
-        kept = self._kept.get(_name(request, digest))
-        count = request.headers.get("x-stainless-retry-count")
-        if kept is None or count == "0" or (count is None and kept.answer.succeeded):
-            return None
-        return kept
+    @property
+    def is_kept(self) -> bool:
+        """True if there is a journal: a proxy that runs no tools has none."""
+        return self._opened is not None or self._exists()
 
-    def keep(
-        self, request: ClientRequest, answer: SharedStream, *, show: Callable[[], bytes] = bytes
-    ) -> KeptAnswer:
-        """Remember an answer that is being made, and for a while after it is."""
-        digest = _digest(request)
-        kept = KeptAnswer(answer, digest, show)
-        self._names[answer] = names = name_all(request, digest)
-        self._kept.update(dict.fromkeys(names, kept))
-        return kept
+    async def open(self, plan: RequestPlan, *, response: str = "") -> Claim:
+        """Claim the run of a request, before the upstream is asked.
 
-    def forget(self, answer: SharedStream) -> None:
-        """Nothing was done that must not be done again."""
-        finished = self._over.pop(answer, None)
-        if finished is not None:
-            finished.timer.cancel()
-            self._bytes -= finished.size
-        for name in self._names.pop(answer, ()):
-            kept = self._kept.get(name)
-            if kept is not None and kept.answer is answer:  # the same words may have come anew
-                del self._kept[name]
+        `response`: the id of a background response, which names its run. Raise `RequestRefused` for
+        a key with another body, and once for an interrupted request that does not say what it is.
+        """
+        request = plan.request
+        row = _make_row(plan)
+        sent = _find_resend(request, row.digest)
+        run = RunRow(
+            response or f"run_{uuid.uuid4().hex}",
+            key_id=request.key.id,
+            model=plan.route.name,
+            due=0.0 if response else self._clock() + KEPT_SECONDS,
+            background=bool(response),
+            plan=encode_row(row),
+        )
+        claim = await self._claim(run, sent)
+        if claim.state is not ClaimState.NEW:
+            _demand_same(claim, row.digest)
+        if sent.bare and claim.state in (ClaimState.TAKEN, ClaimState.OVER):
+            await self._settle_bare(claim, plan.toolbox)
+            return await self._claim(run, sent)
+        return claim
 
-    def forget_later(self, answer: SharedStream) -> None:
-        """The answer is over; it is kept for those who lost it on the way."""
-        if answer not in self._names:
-            return
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self.seconds, self.forget, answer)
-        self._over[answer] = _Finished(timer, answer.size)
-        self._bytes += answer.size
-        while len(self._over) > MOST_KEPT or (
-            self._bytes > self._most_bytes and len(self._over) > 1
-        ):
-            self.forget(next(iter(self._over)))
+    async def _claim(self, run: RunRow, sent: _Resend) -> Claim:
+        claim = await self._wait(self.store.open_run(run, [sent.handle], bare=sent.bare))
+        if sent.new and claim.state is ClaimState.BUSY:
+            return await self._wait(self.store.open_run(run))
+        if claim.state is ClaimState.OVER and not sent.bare and _failed_before_it_began(claim):
+            await asyncio.wrap_future(self.store.delete(claim.run.id))
+            return await self._wait(self.store.open_run(run, [sent.handle]))
+        return claim
+
+    async def _wait(self, opened: Future[Claim]) -> Claim:
+        try:
+            return await asyncio.wrap_future(opened)
+        except asyncio.CancelledError:  # the client left, and the claim may be made nevertheless
+            opened.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, opened: Future[Claim]) -> None:
+        if not opened.cancelled() and opened.exception() is None:
+            claim = opened.result()
+            if claim.state in (ClaimState.NEW, ClaimState.TAKEN):
+                self.store.let_go(claim.run.id)
+
+    async def _settle_bare(self, claim: Claim, toolbox: Toolbox) -> None:
+        """End an interrupted run; refuse the request if a tool had begun that must not repeat."""
+        id = claim.run.id
+        if claim.state is ClaimState.TAKEN:
+            await asyncio.wrap_future(self.store.cancel(id, "an equal request was sent anew"))
+            self.store.let_go(id)
+        try:
+            restored = restore(claim.rows)
+        except BrokenRow as error:
+            raise _refuse_interrupted(str(error)) from error
+        begun = [call for call in restored.intents.values() if not _may_repeat(toolbox, call)]
+        if begun:
+            told = (_tell_begun(call, restored.results.get(call.id)) for call in begun)
+            raise _refuse_interrupted("; ".join(told))
+
+    async def restore(self, claim: Claim, *, poll: float = 0.25) -> RunJournal:
+        """Return the journal of a run: at once if it is ours or over, else when it is."""
+        while claim.state is ClaimState.BUSY:
+            await asyncio.sleep(poll)
+            found = await asyncio.wrap_future(self.store.claim(claim.run.id))
+            if found is None:
+                raise RunFailed(f"the run {claim.run.id!r} was deleted")
+            claim = found
+        return await make_journal(self.store, claim)
+
+    def close(self) -> None:
+        """Give up the runs of this worker, and close the journal."""
+        if self._opened is not None:
+            self._opened.close()
 
 
-def name_all(request: ClientRequest, digest: str = "") -> set[ResendName]:
-    """Return the names under which a request is remembered; `digest` if the caller has it."""
-    digest = digest or _digest(request)
-    words = {digest, request.headers.get("idempotency-key") or digest}
-    return {_name(request, word) for word in words}
+def _make_row(plan: RequestPlan) -> RequestRow:
+    request, params = plan.request, plan.params
+    names = (*_KEPT_HEADERS, request.client.beta)
+    return RequestRow(
+        path=request.client.path,
+        body=request.body.decode(),
+        digest=_digest(request),
+        headers={name: request.headers[name] for name in names if name in request.headers},
+        request_id=request.request_id,
+        items="[]" if params is None else params.items.decode(),
+    )
 
 
-def find_resend(request: ClientRequest) -> ResendName | None:
-    """Under which the first is remembered, if this request says that it may be the second."""
+def _find_resend(request: ClientRequest, digest: str) -> _Resend:
     key = request.headers.get("idempotency-key")
     if key:
-        return _name(request, key)
-    count = request.headers.get("x-stainless-retry-count", "0")
-    return None if count == "0" else _name(request, _digest(request))
+        return _Resend(_name(request, "key", word=key), bare=False)
+    handle = _name(request, "body", word=digest)
+    count = request.headers.get("x-stainless-retry-count")
+    return _Resend(handle, bare=count in (None, "0"), new=count == "0")
 
 
-def _name(request: ClientRequest, word: str) -> ResendName:
-    return ResendName(request.key.id, request.client.path, word)
+def _name(request: ClientRequest, kind: str, *, word: str) -> str:
+    """Return the name of a handle. A client may choose a key of any length."""
+    named = repr((request.key.id, request.client.path, kind, word)).encode()
+    return f"resend {hashlib.sha256(named).hexdigest()}"
 
 
 def _digest(request: ClientRequest) -> str:
@@ -379,75 +389,32 @@ def _digest(request: ClientRequest) -> str:
     return hashlib.sha256(b"\0".join((wanted, request.body))).hexdigest()
 
 
-# Requests in which a tool has begun, for other processes than the one that began it.
-#
-# A resend may reach another worker on the same port, or the one that was started
-# after the first had died: both know nothing about it. So a row is written before a tool begins
-# that must not begin twice, and a resend that finds it is refused. If the row cannot be written,
-# the tool does not begin.
+def _demand_same(claim: Claim, digest: str) -> None:
+    try:
+        before = decode_row(RequestRow, claim.run.plan)
+    except BrokenRow as error:
+        raise RunFailed(f"the run {claim.run.id!r} is broken: {error}") from error
+    if before.digest != digest:
+        raise RequestRefused(422, _OTHER_BODY, code="idempotency_key_reused", headers=NEVER_AGAIN)
 
 
-_LOG = logging.getLogger(__name__)
-_TIME = msgspec.json.Decoder(float)
+def _failed_before_it_began(claim: Claim) -> bool:
+    """Return True if nothing was done that must not be done again."""
+    return claim.run.status is not RunStatus.DONE and not claim.has_begun
 
 
-class ToolNotice:
-    """The record that a tool begins for one request."""
-
-    def __init__(self, write: Callable[[], None]) -> None:
-        self._write = write
-        self._writing = asyncio.Lock()
-        self._written = False
-
-    async def put_up(self) -> None:
-        """Returns when it is on the disk; `StoreFailed` if it is not."""
-        async with self._writing:
-            if not self._written:
-                await asyncio.to_thread(self._write)
-                self._written = True
+def _may_repeat(toolbox: Toolbox, call: Call) -> bool:
+    tool = toolbox.find(call.name)
+    return tool is not None and tool.repeatable
 
 
-class ToolNotices:
-    """In a file that all processes share; without one they are forgotten with the process."""
-
-    def __init__(
-        self, blobs: BlobStore | None = None, *, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._blobs = blobs
-        self._clock = clock
-
-    @property
-    def are_kept(self) -> bool:
-        """True if records are kept."""
-        return self._blobs is not None
-
-    def prepare(self, request: ClientRequest) -> ToolNotice | None:
-        """Return the record for a request whose tools may run; None if no other process needs
-        it."""
-        blobs = self._blobs
-        return None if blobs is None else ToolNotice(partial(self._write, blobs, request))
-
-    async def check(self, request: ClientRequest) -> None:
-        """`RequestRefused` if this is a resend, and a tool has begun for the first."""
-        name = None if self._blobs is None else find_resend(request)
-        if self._blobs is None or name is None:
-            return
-        written = await asyncio.to_thread(self._blobs.find, (_write_name(name),))
-        with self._blobs.decoding():
-            times = [_TIME.decode(text) for text in written.values()]
-        if any(self._clock() - at < KEPT_SECONDS for at in times):
-            told = explain_break(request.request_id, ran=True, gone=False)
-            raise RequestRefused(told.status, told.message, code=BROKEN_OFF, headers=NEVER_AGAIN)
-
-    def _write(self, blobs: BlobStore, request: ClientRequest) -> None:
-        names = [_write_name(name) for name in name_all(request)]
-        try:
-            blobs.put(names, msgspec.json.encode(self._clock()))
-        except StoreFailed as error:
-            _LOG.error("request %s: no tool begins for it: %s", request.request_id, error.why)
-            raise
+def _tell_begun(call: Call, recalled: RecalledCall | None) -> str:
+    if recalled is None:
+        return f"{call.name!r} began, and its outcome is unknown"
+    said = cut(recalled.result.text, _MOST_SHOWN)
+    return f"{call.name!r} ended ({recalled.status}) and returned {said!r}"
 
 
-def _write_name(name: ResendName) -> str:
-    """Return the name of a row. A client may choose a key of any length."""
-    return f"begun {hashlib.sha256(repr(tuple(name)).encode()).hexdigest()}"
+def _refuse_interrupted(begun: str) -> RequestRefused:
+    words = _INTERRUPTED.format(begun=begun)
+    return RequestRefused(409, words, code=BROKEN_OFF, headers=NEVER_AGAIN)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,13 +16,13 @@ import msgspec
 from wholecall.agent.run import Plan
 from wholecall.agent.turn import RescueRule, sender_for
 from wholecall.dialects.rescue import Rescue
-from wholecall.errors import WholecallError
+from wholecall.errors import RunWaiting, WholecallError
+from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 from wholecall.protocols.registry import client_side, make_answer_id
 from wholecall.protocols.response_base import Failure, ResponseHead
 from wholecall.proxy.handlers.gate_mode import GateMode
-from wholecall.proxy.handlers.idempotency import ToolNotice
 from wholecall.proxy.handlers.passthrough import Passthrough
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
@@ -31,7 +31,10 @@ from wholecall.proxy.handlers.request_plan import (
     RunPlan,
 )
 from wholecall.proxy.handlers.response_writer import (
+    HANDED_OVER,
     NEVER_AGAIN,
+    SHUTTING_DOWN,
+    WAITING,
     ResponseWriter,
     StreamedResponse,
     WholeResponse,
@@ -149,6 +152,8 @@ class RequestHandler:
         self._gate_mode: GateMode | None = None
         self._end: Callable[[], None] | None = None
         """Reports the end once, as the client got it."""
+        self.open_journal: Callable[[], Awaitable[RunJournal]] | None = None
+        """Waits for the journal of a durable run."""
 
     @property
     def request_id(self) -> str:
@@ -165,14 +170,20 @@ class RequestHandler:
         try:
             await self._answer()
             self._end = self._end or partial(self._watch.end, Fate.DONE)
+        except RunWaiting as error:
+            if self._plan.in_background:  # it is continued after the decision
+                self._end = partial(self._watch.end, Fate.STOPPED, code=WAITING, message=str(error))
+            else:
+                await self._explain(error)
         except WholecallError as error:
-            place = self._plan.route.place
-            failure, headers = explain(error, place=place, request_id=self.request_id)
-            await self._fail(failure, headers)
+            await self._explain(error)
         except asyncio.CancelledError:
             # A disconnected client does not read this. Others do: the server ends, or they
-            # ask for the same answer again.
-            await self.break_off()
+            # ask for the same answer again. A response in the background is handed over.
+            if self._plan.in_background:
+                self._end = self._end or partial(self._watch.end, Fate.STOPPED, code=SHUTTING_DOWN)
+            else:
+                await self.break_off()
             raise
         # Our own bug would otherwise cut the connection without a message.
         except Exception:  # noqa: BLE001
@@ -182,6 +193,11 @@ class RequestHandler:
             # Not when the client is answered: tools that finish are seen first.
             if self._end is not None:
                 self._end()
+
+    async def _explain(self, error: WholecallError) -> None:
+        place = self._plan.route.place
+        failure, headers = explain(error, place=place, request_id=self.request_id)
+        await self._fail(failure, headers)
 
     async def break_off(self) -> None:
         """Say that the answer ends here: its client disconnected, or the server ends."""
@@ -204,8 +220,8 @@ class RequestHandler:
                 return
             case GatePlan(request):
                 await self._gate(self._plan_run(request, Toolbox(request.tools)))
-            case RunPlan(request, toolbox, notice):
-                await self._run(self._plan_run(request, toolbox), notice)
+            case RunPlan(request, toolbox):
+                await self._run(request, toolbox)
         await self._writer.finish()
 
     async def _gate(self, plan: Plan) -> None:
@@ -217,29 +233,34 @@ class RequestHandler:
         )
         await self._gate_mode.run()
 
-    async def _run(self, plan: Plan, notice: ToolNotice | None) -> None:
+    async def _run(self, asked: Request, toolbox: Toolbox) -> None:
         request = self._plan.request
+        journal = None if self.open_journal is None else await self.open_journal()
+        taken = () if journal is None else journal.restored.ids
+        plan = self._plan_run(asked, toolbox, taken=taken)
         asker = ApprovalRequester(request.key.id, request.request_id, self._plan.route.name)
         owner = Owner(
             key_id=request.key.id,
             request_id=request.request_id,
             mixed_tools=self._mixed_tools,
             approvals=self._approvals.open(asker),
-            notice=notice,
+            journal=journal,
         )
         self._run_mode = RunMode(
             plan, self._writer, owner=owner, watch=self._watch, wake=self._sink.wake
         )
         await self._run_mode.run()
 
-    def _plan_run(self, request: Request, toolbox: Toolbox) -> Plan:
+    def _plan_run(self, request: Request, toolbox: Toolbox, *, taken: Iterable[str] = ()) -> Plan:
         route, settings = self._plan.route, self._plan.route.settings
         rule = RescueRule(toolbox, Rescue(settings.rescue) if settings.rescue else None)
         return Plan(
             request=request,
             upstream=self._upstream,
             toolbox=toolbox,
-            sender=sender_for(route.model, request.messages, rule=rule, emulation=settings.emulate),
+            sender=sender_for(
+                route.model, request.messages, taken=taken, rule=rule, emulation=settings.emulate
+            ),
             limits=settings.limits,
         )
 
@@ -254,7 +275,9 @@ class RequestHandler:
         writer = StreamedResponse(
             self._sink, protocol, make_head=make_head, style=plan.style, progress=plan.progress
         )
-        if plan.head is not None:
+        if plan.resumed is not None:
+            writer.resume(plan.resumed)
+        elif plan.head is not None:
             writer.open()
         return writer
 
@@ -269,7 +292,9 @@ class RequestHandler:
             return
         self._end = end or self._make_end(Fate.FAILED, failure)
         retried = self._gate_mode is not None and self._gate_mode.retried
-        again = NEVER_AGAIN if self.ran or retried else ()
+        # A run that is handed over is continued by the resend.
+        ran = self.ran and failure.code not in HANDED_OVER
+        again = NEVER_AGAIN if ran or retried else ()
         await self._writer.fail(failure, (*headers, *(h for h in again if h not in headers)))
 
 

@@ -24,8 +24,8 @@ from wholecall.protocols.registry import decode_request, find_dropped
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
-from wholecall.proxy.handlers.idempotency import ToolNotice, ToolNotices
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
+from wholecall.proxy.handlers.response_writer import ResumedStream
 from wholecall.proxy.handlers.run_mode import MixedTools, join_tools
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_request import (
@@ -203,8 +203,6 @@ class RunPlan(Value, frozen=True, eq=False):
 
     request: Request
     toolbox: Toolbox
-    notice: ToolNotice | None = None
-    """Put up before a tool begins that must not begin twice."""
 
 
 class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
@@ -225,12 +223,19 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     """Fields of the request that the upstream does not get."""
     head: ResponseHead | None = None
     """The metadata of the answer, if it was promised before there is one."""
+    resumed: ResumedStream | None = None
+    """The stream as far as another worker has made it."""
 
     @property
     def echo(self) -> Mapping[str, Any]:
         """What the answer repeats of the request."""
         stored = {} if self.params is None else self.params.echo
         return {**self.style.echo, **stored}
+
+    @property
+    def toolbox(self) -> Toolbox:
+        """The tools that run here; none unless it is a run."""
+        return self.way.toolbox if isinstance(self.way, RunPlan) else Toolbox()
 
     @property
     def in_background(self) -> bool:
@@ -265,7 +270,6 @@ class RequestPlanner:
     routes: ModelRoutes
     responses: ResponseStore
     mixed_tools: MixedTools
-    notices: ToolNotices
     limits: ServerLimits
     """A reload assigns others."""
 
@@ -356,7 +360,7 @@ class RequestPlanner:
         if rest.get("n") not in (None, 1):
             raise UnreadableRequest("tools run here, and only for one answer at a time", param="n")
         toolbox, joined = join_tools(tools, decoded)
-        return RunPlan(joined, toolbox, notice=self.notices.prepare(request))
+        return RunPlan(joined, toolbox)
 
     async def _refuse_foreign_responses(self, key_id: str, fields: dict[str, msgspec.Raw]) -> None:
         """Of what the upstream holds in its account, a key may name only what it was given."""

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -25,8 +25,10 @@ from wholecall.agent.run_events import (
 )
 from wholecall.arguments.describe import cut
 from wholecall.errors import (
+    Fenced,
     InadmissibleTools,
     RunFailed,
+    RunWaiting,
     UnreadableRequest,
     UpstreamError,
     WholecallError,
@@ -42,6 +44,8 @@ from wholecall.events import (
     Text,
     Usage,
 )
+from wholecall.journal.restore import Restored
+from wholecall.messages import Message, Role
 from wholecall.protocols.registry import encode_answer, encode_failure, make_encoder
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,
@@ -67,13 +71,18 @@ got its call wrong despite feedback, resending is useless."""
 BAD_CALL = "bad_call"
 """The code of answers whose calls were wrong."""
 BROKEN_OFF = "broken_off"
-"""The code of answers that ended after a tool had begun."""
+"""The code of the refusal of a request that was interrupted after a tool had begun."""
 SHUTTING_DOWN = "shutting_down"
 """The code of answers that the end of the server broke off."""
+_TAKEN_OVER = "run_taken_over"
+WAITING = "run_waiting"
+"""The code of runs that wait for a person or a tool."""
+HANDED_OVER = frozenset({SHUTTING_DOWN, _TAKEN_OVER})
+"""The codes of answers whose runs continue when the request is sent again."""
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
+_HANDED_OVER = f"{_CLOSING}; send the request again, and the run continues where it stopped"
 _LEFT = "the client that asked for this answer hung up before it was over"
-_NOT_AGAIN = "this request was broken off after tools had begun to run; they are not run again"
 _CREDENTIALS = (
     "the upstream of this model refuses the proxy's own credentials; it is not your key that is "
     "wrong, and whoever runs the proxy has to mend it"
@@ -84,7 +93,15 @@ MOST_OF_A_PARAM = 100
 _ABOUT_CREDENTIALS = frozenset({401, 403})
 _UNAVAILABLE = 503
 _CONFLICT = 409
+"""Of a run that waits."""
 _BAD_GATEWAY = 502
+
+
+_RUN_FAILED: Mapping[str, Any] = {"status": _BAD_GATEWAY, "code": "run_failed"}
+_RUN_FAILURES: Mapping[type[RunFailed], Mapping[str, Any]] = {
+    RunWaiting: {"status": _CONFLICT, "code": WAITING},
+    Fenced: {"status": _UNAVAILABLE, "code": _TAKEN_OVER},
+}
 
 
 def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Failure, RawHeaders]:
@@ -94,7 +111,7 @@ def explain(error: WholecallError, *, place: str, request_id: str) -> tuple[Fail
         _LOG.error("request %s: %s", request_id, error.why)
         failure = replace(failure, status=_UNAVAILABLE, code=CODE)
     if isinstance(error, RunFailed):
-        failure = replace(failure, status=_BAD_GATEWAY, code="run_failed")
+        failure = replace(failure, **_RUN_FAILURES.get(type(error), _RUN_FAILED))
     if isinstance(error, UnreadableRequest | InadmissibleTools):
         # The client's own words are repeated in it, which may be long.
         param = None if failure.param is None else cut(failure.param, MOST_OF_A_PARAM)
@@ -116,11 +133,10 @@ def explain_bug(request_id: str) -> Failure:
 def explain_break(request_id: str, *, ran: bool, gone: bool) -> Failure:
     """Return the failure for a cancelled answer: the server stops, or the client disconnected.
 
-    A disconnected client does not read it, but a resend may.
+    A disconnected client does not read it, but another reader of the same answer may.
     """
-    if ran:
-        return Failure(message=_NOT_AGAIN, status=_CONFLICT, code=BROKEN_OFF, request_id=request_id)
-    message, code = (_LEFT, CLIENT_GONE) if gone else (_CLOSING, SHUTTING_DOWN)
+    closing = _HANDED_OVER if ran else _CLOSING
+    message, code = (_LEFT, CLIENT_GONE) if gone else (closing, SHUTTING_DOWN)
     return Failure(message=message, status=_UNAVAILABLE, code=code, request_id=request_id)
 
 
@@ -159,6 +175,9 @@ class ResponseWriter(Protocol):
     def put(self, *events: Event) -> None:
         """Take what is for the client."""
 
+    def recall(self, text: str) -> None:
+        """Take what the model said before the run was restored."""
+
     def begin_turn(self, *, void: bool) -> None:
         """The model answers once more; `void`: what it said before is not wanted any more."""
 
@@ -196,6 +215,14 @@ class _Seam:
         return event
 
 
+class ResumedStream(NamedTuple):
+    """A stream that another worker began."""
+
+    sent: bytes
+    steps: tuple[Any, ...]
+    """What was written: pieces of text and of reasoning, and reports of progress."""
+
+
 class StreamedResponse:
     """Writes a stream. Its metadata is read when the first event comes."""
 
@@ -215,7 +242,28 @@ class StreamedResponse:
         self._progress = progress
         self._encoder: Encoder | None = None
         self._seam = _Seam()
+        self._said = ""
+        """The text that another worker sent before this one continues."""
         sink.beat = self._beat
+
+    def resume(self, resumed: ResumedStream) -> None:
+        """Continue a stream: bring the encoder to where the other worker was."""
+        encoder = self._begin()
+        written = [encoder.begin()]
+        for step in resumed.steps:
+            is_event = isinstance(step, Text | Reasoning)
+            written.append(encoder.encode(step) if is_event else encoder.report(step))
+        if b"".join(written) != resumed.sent:
+            raise RunFailed("the stream of this response cannot be continued")
+        self._said = "".join(step.text for step in resumed.steps if isinstance(step, Text))
+        self._seam.join(Text(self._said))
+
+    def recall(self, text: str) -> None:
+        """Write what was not sent of it yet."""
+        if text.startswith(self._said):
+            self.put(Text(text[len(self._said) :]))
+        else:  # the turn that was cut is requested again
+            self._seam.begin_turn()
 
     def open(self) -> None:
         """Begin the stream before there is anything to say: its client shall know its id."""
@@ -282,6 +330,10 @@ class WholeResponse:
         self._rejected = 0
         self._seam = _Seam()
 
+    def recall(self, text: str) -> None:
+        """Keep it."""
+        self.put(Text(text))
+
     def put(self, *events: Event) -> None:
         """Keep events."""
         join = self._seam.join
@@ -338,6 +390,8 @@ def make_error(protocol: str, failure: Failure, *, headers: RawHeaders = ()) -> 
 _STOPPED = "length"
 """The finish reason of a run that a limit stopped without an answer. No protocol has a word of its
 own for that; every client knows by this one that the answer is not all there is."""
+_FINISHES = {Stop.LENGTH.value: "length", Stop.CONTENT_FILTER.value: "content_filter"}
+"""The finish reasons of runs that are over, where it is not `stop`."""
 
 
 class RunView:
@@ -349,8 +403,30 @@ class RunView:
         self._shown = False
         """True if the client has seen a part of this turn."""
         self._turns = 0
+        self._recalled = False
+        """True if a part of the run was made before it was restored."""
         self.ran = False
         """True if a tool has begun: its effects remain."""
+
+    def recall(self, restored: Restored) -> None:
+        """Show what the model said before the run was restored."""
+        self._recalled = True
+        self.ran = bool(restored.intents)
+        answer, end = restored.open_answer, restored.end
+        messages = (*restored.messages, *(() if answer is None else answer.messages))
+        said = [_read_text(message) for message in messages if message.role is Role.ASSISTANT]
+        self._turns = len(said)
+        if end is not None:
+            said.append(end.no_answer)
+            finish = "tool_calls" if end.pending else _FINISHES.get(end.stop, "stop")
+            self._ended = Ended(finish, None, None, None)
+        elif answer is not None:
+            self._ended = Ended(answer.outcome.finish_reason, None, None, None)
+        seam = _Seam()
+        for place, text in enumerate(said):
+            seam.begin_turn()
+            said[place] = seam.join(Text(text)).text if text else ""
+        self._writer.recall("".join(said))
 
     def take(self, event: RunEvent) -> None:
         """Show what may be shown."""
@@ -368,7 +444,7 @@ class RunView:
             self._writer.put(Text(result.text))
         for number, call in enumerate(calls):
             self._writer.put(Released(_renumber(call, number)))
-        if self._turns > 1:
+        if self._turns > 1 or self._recalled:
             self._writer.put(result.usage)
         if self._ended is not None:
             self._writer.put(_name_stop(self._ended, result))
@@ -399,6 +475,10 @@ class RunView:
 
     def _take_start(self, _: ToolStarted) -> None:
         self.ran = True
+
+
+def _read_text(message: Message) -> str:
+    return "".join(part.text for part in message.parts if isinstance(part, Text))
 
 
 def _name_stop(ended: Ended, result: RunResult) -> Ended:

@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby, takewhile
 
 from wholecall.agent.approvals import Approvals
@@ -16,21 +15,19 @@ from wholecall.agent.executor import Executor
 from wholecall.agent.loop import Loop
 from wholecall.agent.run import Plan, RunResult
 from wholecall.agent.run_events import ApprovalAsked, RunEvent, ToolEnded, ToolReported
-from wholecall.agent.tool_middleware import RunNext
 from wholecall.events import Call
 from wholecall.journal.journal_rows import read_messages, write_messages
+from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import (
     CallResult,
     Message,
     Part,
     PastCall,
     Request,
-    Result,
     Role,
 )
-from wholecall.proxy.handlers.idempotency import ToolNotice
 from wholecall.proxy.handlers.response_writer import ResponseWriter, RunView
-from wholecall.proxy.observe.taps import ExchangeWatch
+from wholecall.proxy.observe.taps import ExchangeWatch, RunOpened
 from wholecall.storage import BlobStore
 from wholecall.tools.toolbox import Toolbox
 
@@ -65,8 +62,8 @@ class Owner:
     mixed_tools: MixedTools
     approvals: Approvals
     """The approvals of its calls."""
-    notice: ToolNotice | None = None
-    """Put up before a tool begins that must not begin twice."""
+    journal: RunJournal | None = None
+    """Where the run is written down."""
 
 
 class RunMode:
@@ -86,6 +83,7 @@ class RunMode:
         self._owner = owner
         self._watch = watch
         self._wake = wake
+        self._journal = owner.journal
         self._view = RunView(writer)
 
     @property
@@ -100,17 +98,23 @@ class RunMode:
             make_executor=self._make_executor,
             emit=self._take,
             room=self._writer.flush,
+            journal=self._journal,
         )
+        if self._journal is not None:
+            if not self._journal.is_resumed:
+                self._watch.take(RunOpened(self._journal.run.id))
+            if self._journal.restored.rows:
+                self._view.recall(self._journal.restored)
         result = await loop.run()
         self._view.conclude(result, await self._hand_over(result))
 
     def _make_executor(self, emit: Callable[[RunEvent], None]) -> Executor:
         owner = self._owner
         settings = ExecutorSettings(
-            run_id=owner.request_id,
+            run_id=owner.request_id if self._journal is None else self._journal.run.id,
             user=owner.key_id or None,
             approvals=owner.approvals,
-            around=() if owner.notice is None else (partial(_run_noted, self._plan, owner.notice),),
+            journal=self._journal,
         )
         return PatientExecutor(
             self._plan.toolbox, emit=emit, limits=self._plan.limits, settings=settings
@@ -127,13 +131,6 @@ class RunMode:
         if not result.pending or not result.ended:
             return result.pending
         return await self._owner.mixed_tools.keep(self._owner.key_id, result)
-
-
-async def _run_noted(plan: Plan, notice: ToolNotice, call: Call, run_next: RunNext) -> Result:  # noqa: PLR0917 - the last two come by place
-    tool = plan.toolbox.find(call.name)
-    if tool is None or not tool.repeatable:
-        await notice.put_up()
-    return await run_next(call)
 
 
 # ── Mixed tools ────────────────────────────────────────────────────────────────────────

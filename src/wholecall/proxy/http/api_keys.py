@@ -144,6 +144,14 @@ class KeyStore:
             return None
         return key
 
+    def find(self, id: str) -> Key | None:
+        """Return the valid key of an id."""
+        self._refresh(self._clock())
+        keys = (key for key in self._valid.values() if key.id == id)
+        return next(
+            (key for key in keys if key.expires is None or key.expires > self._clock()), None
+        )
+
     def close(self) -> None:
         """Give the file back."""
         self._file.close()

@@ -289,6 +289,10 @@ class ProxyMiddleware:
         """True if there is a store of keys."""
         return self._keys is not None
 
+    def find_key(self, id: str) -> Key | None:
+        """Return the valid key of an id."""
+        return None if self._keys is None else self._keys.find(id)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
         if scope["type"] == "websocket":

@@ -20,12 +20,14 @@ from wholecall.agent.call_runner import CAPS
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Resumed,
     RunEnded,
     Status,
     ToolAbandoned,
     ToolEnded,
     ToolEndedLate,
     ToolPrinted,
+    ToolStarted,
     TurnRetried,
     TurnStarted,
 )
@@ -53,6 +55,7 @@ from wholecall.proxy.observe.taps import (
     Fate,
     Reading,
     Reads,
+    RunOpened,
     UpstreamFailed,
     UpstreamRetried,
 )
@@ -279,6 +282,16 @@ class _Line:
         self._texts.append(event.text[: self._text_left])
         self._text_left -= len(self._texts[-1])
 
+    def _open_run(self, event: RunOpened) -> None:
+        self._tell("run began", run=event.run)
+
+    def _resume_run(self, event: Resumed) -> None:
+        told = {"turn": event.turn, "worker": event.worker, "before": event.before}
+        self._warn("run taken over", **told)
+
+    def _start_tool(self, event: ToolStarted) -> None:
+        self._tell("tool began", name=_name(event.call.name), call=event.call.id)
+
     def _end_tool(self, event: ToolEnded) -> None:
         told = {
             "name": _name(event.call.name),
@@ -402,6 +415,9 @@ _READS = Reads(
         TurnStarted: _Line._start_turn,
         TurnRetried: _Line._retry_turn,
         RunEnded: _Line._end_run,
+        RunOpened: _Line._open_run,
+        Resumed: _Line._resume_run,
+        ToolStarted: _Line._start_tool,
         ToolEnded: _Line._end_tool,
         ToolEndedLate: _Line._end_tool_late,
         ToolPrinted: _Line._print,

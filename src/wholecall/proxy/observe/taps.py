@@ -80,6 +80,12 @@ class UpstreamAsked(Value, frozen=True):
     """None if its bytes pass through unread."""
 
 
+class RunOpened(Value, frozen=True):
+    """A run begins; it is in the journal under this id."""
+
+    run: str
+
+
 class UpstreamRetried(Value, frozen=True):
     """The upstream refused, and is asked again after this many seconds."""
 
@@ -135,6 +141,7 @@ class ExchangeEnded(Value, frozen=True, kw_only=True):
 
 ExchangeEvent: TypeAlias = (
     UpstreamAsked
+    | RunOpened
     | UpstreamRetried
     | UpstreamAnswered
     | UpstreamFailed

@@ -62,14 +62,11 @@ class ResponseWork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FinishedResponse:
-    """A response that is over, as its client got it."""
+    """A response as its client got it."""
 
     response: bytes
-
-    @property
-    def is_over(self) -> bool:
-        """It is."""
-        return True
+    is_over: bool = True
+    """False if it was read from a journal before its end."""
 
     @property
     def size(self) -> int:
@@ -90,6 +87,8 @@ class StoredResponse:
     items: bytes
     """All items of the conversation before it, as a JSON array."""
     work: ResponseWork
+    is_background: bool = False
+    """True if it has a stream that can be resumed."""
     weight: int = field(default=0, init=False)
     """Bytes that are counted for it."""
     settled_at: float = field(default=0.0, init=False)
@@ -131,6 +130,10 @@ def _name(id: str) -> str:
     return f"response {id}"
 
 
+async def _find_nothing(_: str) -> None:
+    """Return None: nothing is made in the background."""
+
+
 # ── The store ───────────────────────────────────────────────────────────────────────
 
 
@@ -155,22 +158,20 @@ class ResponseStore:
         self,
         settings: ResponsesConfig | None = None,
         *,
-        background: bool = True,
         blobs: BlobStore | None = None,
         owners: ResponseOwners | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`background`: whether work may be held that is not over. Other processes that serve the
-        same clients would not find it. `blobs`: the file that they share."""
+        """`blobs`: the file that several processes share."""
         self.settings = settings or ResponsesConfig()
-        self._background = background
+        self.load_background: Callable[[str], Awaitable[StoredResponse | None]] = _find_nothing
+        """Finds a response that was made in the background, by any process."""
         self._blobs = blobs
         self.owners = owners or ResponseOwners(BlobStore())
         """The keys that own the responses that upstreams hold."""
         self._clock = clock
         self._live: dict[str, StoredResponse] = {}
-        self._dropped: dict[str, StoredResponse] = {}
-        """Responses that were removed but have not ended: tools may run in them."""
+        """Responses that are being made, as they were when a client named them last."""
         self._over: OrderedDict[str, StoredResponse] = OrderedDict()
         self._bytes = 0
 
@@ -178,11 +179,6 @@ class ResponseStore:
     def enabled(self) -> bool:
         """True if anything is stored at all."""
         return self.settings.kept_seconds > 0
-
-    @property
-    def has_background(self) -> bool:
-        """True if background responses are possible."""
-        return self._background and self.enabled
 
     def find(self, key_id: str, id: str) -> StoredResponse | None:
         """The response of this id, if it is this key's."""
@@ -197,11 +193,6 @@ class ResponseStore:
         """Return True if it is stored for another key."""
         held = self._look_up(id)
         return held is not None and held.key_id != key_id
-
-    def count_live(self, key_id: str | None = None) -> int:
-        """Responses that are being made; of one key, if it is named."""
-        live = (*self._live.values(), *self._dropped.values())
-        return sum(key_id in (None, held.key_id) for held in live)
 
     def put(self, held: StoredResponse) -> None:
         """Store a response. An id that another key's response has stays with it."""
@@ -220,12 +211,6 @@ class ResponseStore:
                 StoredResponse(id=id, key_id=key_id, items=items, work=FinishedResponse(response))
             )
 
-    def settle(self, held: StoredResponse) -> None:
-        """A response that was being made is over: from now on its time runs."""
-        self._dropped.pop(held.id, None)
-        if self._live.pop(held.id, None) is not None:
-            self._settle(held)
-
     def forget(self, id: str) -> None:
         """A response that is over is held no more."""
         held = self._over.get(id)
@@ -233,9 +218,8 @@ class ResponseStore:
             self.drop(held)
 
     def drop(self, held: StoredResponse) -> None:
-        """Forget a response. One that is being made has its place until it is settled."""
-        if self._live.pop(held.id, None) is not None:
-            self._dropped[held.id] = held
+        """Forget a response."""
+        self._live.pop(held.id, None)
         before = self._over.pop(held.id, None)
         if before is not None:
             self._bytes -= before.weight
@@ -247,6 +231,10 @@ class ResponseStore:
 
         `StoreFailed` if the file fails, and this process does not hold it either.
         """
+        found = await self.load_background(id) if id else None
+        if found is not None:
+            self.put(found)
+            return
         blobs = self._open_blobs()
         if blobs is None or not id:
             return
@@ -485,11 +473,8 @@ def _check_background(store: ResponseStore, *, stored: bool) -> None:
     if not stored:
         why = "what is made in the background has to be stored: leave `store` out"
         raise UnreadableRequest(why, param="store")
-    if not store.has_background:
-        why = (
-            "nothing is made in the background here: the operator can set responses.kept_seconds, "
-            "and listen.workers to 1"
-        )
+    if not store.enabled:
+        why = "nothing is made in the background here: the operator can set responses.kept_seconds"
         raise UnreadableRequest(why, param="background")
 
 

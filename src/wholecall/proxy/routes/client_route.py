@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from wholecall.errors import WholecallError
+from wholecall.errors import RunFailed, WholecallError
 from wholecall.events import Ended
+from wholecall.journal.journal_rows import BrokenRow, decode_row
+from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus
 from wholecall.protocols import registry
 from wholecall.protocols.registry import make_answer_id
 from wholecall.protocols.response_base import ResponseHead
-from wholecall.proxy.handlers.background import BackgroundResponses
-from wholecall.proxy.handlers.idempotency import KeptAnswer, ResendStore, SharedStream
+from wholecall.proxy.handlers.background import MOST_TAKEOVERS, BackgroundResponses
+from wholecall.proxy.handlers.idempotency import DurableRuns, RequestRow, SharedStream
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
@@ -32,6 +37,7 @@ from wholecall.proxy.handlers.response_writer import (
     explain,
     make_error,
 )
+from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
     ClientDisconnected,
@@ -42,6 +48,7 @@ from wholecall.proxy.http.client_connection import (
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest, UnsupportedField
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate
 from wholecall.proxy.responses.response_store import NOT_FOUND, NOT_HELD, PREVIOUS
+from wholecall.storage import StoreFailed
 
 _CONVERSATION = UnsupportedField(
     "only an upstream that speaks Responses has conversations: send all items of it, or go on with "
@@ -79,6 +86,11 @@ _WAYS: dict[type, str] = {PassthroughPlan: "forward", GatePlan: "gate", RunPlan:
 """How a way is named in logs, metrics and the inspector."""
 _OK = 200
 _UNAVAILABLE = 503
+_LOOK_SECONDS = 0.5
+"""Seconds between two looks for runs to take over."""
+_NO_JOURNAL_SECONDS = 5.0
+"""The same before a journal exists."""
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +101,7 @@ class ClientRoute:
     planner: RequestPlanner
     connections: ClientConnections
     handlers: HandlerFactory
-    resends: ResendStore
+    runs: DurableRuns
     background: BackgroundResponses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
@@ -108,26 +120,25 @@ class ClientRoute:
     async def _serve(self, request: ClientRequest, sink: ClientSink) -> None:
         try:
             plan = await self.planner.plan(request)
-            is_run, waits = isinstance(plan.way, RunPlan), not plan.in_background
-            first = await self.resends.find_first(request) if is_run or not waits else None
+            if plan.in_background:
+                await self._serve_background(plan, sink)
+                return
+            claim = None
+            if isinstance(plan.way, RunPlan):
+                claim = await self.runs.open(plan)
         except WholecallError as error:
             await self.refuse(request, error, sink=sink)
             return
-        if not waits and first is None:
-            self.background.check_places(request.key)
         watch = self.handlers.watch(_describe(request, plan))
         sink.on_begin = watch.begin
-        if not waits:
-            await self._serve_background(plan, sink, watch=watch, first=first)
-            return
         if plan.stream:
             sink.start_beating()
-        if not is_run:
+        if claim is None:
             await self.handlers.make(plan, sink, watch=watch).run()
-        elif first is None:
-            await self._start_run(plan, watch).copy_to(sink)
+        elif claim.state is ClaimState.BUSY and claim.run.id in self.runs.live:
+            await _read_along(self.runs.live[claim.run.id], sink, watch=watch)
         else:
-            await _read_along(first.answer, sink, watch=watch)
+            await self._start_run(plan, claim, watch=watch).copy_to(sink)
 
     async def refuse(
         self, request: ClientRequest, error: WholecallError, *, sink: ClientSink
@@ -161,42 +172,98 @@ class ClientRoute:
         await writer.finish()
         watch.end(Fate.DONE)
 
-    async def _serve_background(
-        self,
-        plan: RequestPlan,
-        sink: ClientSink,
-        *,
-        watch: ExchangeWatch,
-        first: KeptAnswer | None,
-    ) -> None:
+    async def _serve_background(self, plan: RequestPlan, sink: ClientSink) -> None:
         """Start a response, unless a resent request already did, and answer with its state."""
-        if first is not None:
-            watch.end(Fate.DONE)
-        begun = first or self.background.start(plan, partial(self.handlers.make, watch=watch))
+        watch = self.handlers.watch(_describe(plan.request, plan))
+        sink.on_begin = watch.begin
+        id = await self.background.start(plan, watch=watch)
         if plan.params is not None and plan.params.streamed:
             sink.start_beating()
-            await begun.answer.copy_to(sink)
+            await self.background.copy(id, sink)
         else:
-            await sink.send_body(ResponseBody(_OK, begun.show()))
+            await sink.send_body(ResponseBody(_OK, await self.background.show(id)))
 
-    def _start_run(self, plan: RequestPlan, watch: ExchangeWatch) -> SharedStream:
+    def _start_run(self, plan: RequestPlan, claim: Claim, *, watch: ExchangeWatch) -> SharedStream:
         """Let tools run in a task of its own: a resend may read the answer, too."""
-        answer, resends = SharedStream(), self.resends
+        answer, runs = SharedStream(), self.runs
         handler = self.handlers.make(plan, answer, watch=watch)
+        handler.open_journal = partial(runs.restore, claim)
 
         async def work() -> None:
             try:
                 await handler.run()
-            except asyncio.CancelledError:
-                if not handler.ran:
-                    resends.forget(answer)
-                raise
             finally:
-                resends.forget_later(answer)
+                if runs.live.get(claim.run.id) is answer:
+                    del runs.live[claim.run.id]
+                if claim.state in (ClaimState.NEW, ClaimState.TAKEN):
+                    runs.store.let_go(claim.run.id)
 
-        resends.keep(plan.request, answer)
+        runs.live[claim.run.id] = answer
         self.connections.hold(answer.start(work, break_off=handler.break_off))
         return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTakeover:
+    """Continues the background runs of workers that died, and those that were handed over."""
+
+    clients: Mapping[str, ClientProtocol]
+    """By their paths."""
+    planner: RequestPlanner
+    handlers: HandlerFactory
+    background: BackgroundResponses
+    find_key: Callable[[str], Key | None]
+
+    async def work(self) -> None:
+        """Look for such runs until the proxy ends."""
+        while True:
+            kept = self.background.runs.is_kept
+            if kept:
+                await self.look()
+            await asyncio.sleep(_LOOK_SECONDS if kept else _NO_JOURNAL_SECONDS)
+
+    async def look(self) -> None:
+        """Take over a few runs. A store that fails is asked again later."""
+        try:
+            store = self.background.runs.store
+            claims = await asyncio.wrap_future(store.claim_abandoned())
+        except StoreFailed as error:
+            _LOG.warning("runs cannot be taken over: %s", error.why)
+            return
+        for claim in claims:
+            try:
+                await self._continue(claim)
+            except WholecallError as error:
+                await self._leave(claim.run, error)
+
+    async def _continue(self, claim: Claim) -> None:
+        run = claim.run
+        if run.epoch > MOST_TAKEOVERS:
+            raise RunFailed(f"{run.epoch - 1} workers have ended while they worked on it")
+        row = decode_row(RequestRow, run.plan)
+        key = self.find_key(run.key_id)
+        if key is None:
+            raise RunFailed(f"the key {run.key_id!r} is not valid any more")
+        request = ClientRequest(
+            client=self.clients[row.path],
+            body=row.body.encode(),
+            headers=row.headers,
+            request_id=row.request_id,
+            key=key,
+        )
+        plan = await self.planner.plan(request)
+        watch = self.handlers.watch(_describe(request, plan))
+        await self.background.carry_out(plan, claim, watch=watch)
+
+    async def _leave(self, run: RunRow, error: WholecallError) -> None:
+        """Say why a run cannot be continued. It waits for an operator, unless it is broken."""
+        _LOG.error("run %s cannot be continued: %s", run.id, error)
+        status = RunStatus.BROKEN if isinstance(error, BrokenRow) else RunStatus.WAITING
+        store = self.background.runs.store
+        with suppress(WholecallError):  # another worker has it, or it is marked already
+            left = store.append(run.id, (), epoch=run.epoch, status=status, stop=str(error))
+            await asyncio.wrap_future(left)
+        store.let_go(run.id)
 
 
 async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: ExchangeWatch) -> None:

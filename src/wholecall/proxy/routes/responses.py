@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from wholecall.protocols.response_base import dump
-from wholecall.proxy.handlers.background import BLANK, NUMBER, Background
+from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
     ClientDisconnected,
@@ -116,22 +116,6 @@ _OK = 200
 _Answer = Callable[[StoredResponse, QueryParams, ClientSink], Awaitable[None]]
 
 
-class After:
-    """Leaves out the events of a stream up to one of them."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    def __call__(self, frames: bytes) -> bytes:
-        """The rest of some whole events."""
-        kept = [frame for frame in frames.split(BLANK) if frame and self._is_behind(frame)]
-        return b"".join(frame + BLANK for frame in kept)
-
-    def _is_behind(self, frame: bytes) -> bool:
-        found = NUMBER.search(frame)
-        return found is None or int(found[1]) > self._number
-
-
 @dataclass(frozen=True, slots=True)
 class ResponseRoute:
     """Answers requests for one response. A plain ASGI application."""
@@ -160,37 +144,45 @@ class ResponseRoute:
             self.connections.close(sink)
 
 
-def make_response_routes(responses: ResponseStore, connections: ClientConnections) -> list[Route]:
+def make_response_routes(
+    responses: ResponseStore, connections: ClientConnections, *, background: BackgroundResponses
+) -> list[Route]:
     """The routes below that of responses."""
 
+    async def show(held: StoredResponse, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
+        if not wants_stream(query):
+            await sink.send_body(ResponseBody(_OK, held.work.show()))
+            return
+        if not held.is_background:
+            raise RequestRefused(400, _NO_STREAM, code="invalid_value")
+        after = _read_start(query)
+        sink.start_beating()
+        await background.copy(held.id, sink, after=after)
+
+    async def cancel(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
+        if not held.is_background:
+            raise RequestRefused(400, _NOT_CANCELLABLE, code="invalid_value")
+        await background.cancel(held.id)
+        await sink.send_body(ResponseBody(_OK, await background.show(held.id)))
+
     async def delete(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
-        if isinstance(held.work, Background):
-            await held.work.cancel()
+        if held.is_background:
+            await background.delete(held.id)
         await responses.withdraw(held)
         told = {"id": held.id, "object": "response", "deleted": True}
         await sink.send_body(ResponseBody(_OK, msgspec.json.encode(told)))
 
     one = f"{RESPONSES_CLIENT.path}/{{id}}"
     answers = [
-        (one, _show, "GET"),
+        (one, show, "GET"),
         (one, delete, "DELETE"),
         (f"{one}/input_items", _list_items, "GET"),
-        (f"{one}/cancel", _cancel, "POST"),
+        (f"{one}/cancel", cancel, "POST"),
     ]
     return [
         Route(path, ResponseRoute(responses, connections, answer), methods=[method])
         for path, answer, method in answers
     ]
-
-
-async def _show(held: StoredResponse, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
-    if not wants_stream(query):
-        await sink.send_body(ResponseBody(_OK, held.work.show()))
-        return
-    if not isinstance(held.work, Background):
-        raise RequestRefused(400, _NO_STREAM, code="invalid_value")
-    sink.start_beating()
-    await held.work.answer.copy_to(sink, trim=After(_read_start(query)))
 
 
 def _read_start(query: QueryParams) -> int:
@@ -203,13 +195,6 @@ def _read_start(query: QueryParams) -> int:
 
 async def _list_items(held: StoredResponse, query: QueryParams, sink: ClientSink) -> None:  # noqa: PLR0917 - one form for all
     await sink.send_body(ResponseBody(_OK, dump(list_items(held, query))))
-
-
-async def _cancel(held: StoredResponse, _: QueryParams, sink: ClientSink) -> None:
-    if not isinstance(held.work, Background):
-        raise RequestRefused(400, _NOT_CANCELLABLE, code="invalid_value")
-    await held.work.cancel()
-    await sink.send_body(ResponseBody(_OK, held.work.show()))
 
 
 _LONGEST_NUMBER = 18
