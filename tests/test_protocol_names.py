@@ -14,12 +14,13 @@ import pytest
 from wholecall.dialects.dialect_registry import DIALECTS
 
 PACKAGE = Path(__file__).parents[1] / "src" / "wholecall"
-NAMED = re.compile("anthropic|openai|gemini|ollama|bedrock", re.IGNORECASE)
+NAMED = re.compile("anthropic|openai|gemini|ollama|bedrock|cohere", re.IGNORECASE)
 # Where they may be, and why.
 ALLOWED = {
     "protocols/registry.py": "one line for each protocol",
     "protocols/anthropic/": "its own folder",
     "protocols/bedrock/": "its own folder",
+    "protocols/cohere/": "its own folder",
     "protocols/gemini/": "its own folder",
     "protocols/ollama/": "its own folder",
     "protocols/openai_chat/": "its own folder",

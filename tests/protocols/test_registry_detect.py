@@ -26,6 +26,10 @@ CHUNKS: list[tuple[dict[str, Any], str]] = [
     ({"contentBlockDelta": {}}, "bedrock-converse"),
     ({"contentBlockStop": {}}, "bedrock-converse"),
     ({"messageStop": {"stopReason": "tool_use"}}, "bedrock-converse"),
+    ({"type": "tool-call-start", "index": 0}, "cohere"),
+    ({"type": "content-delta", "index": 0}, "cohere"),
+    ({"type": "message-end"}, "cohere"),
+    ({"message": {"content": []}, "finish_reason": "COMPLETE"}, "cohere"),
 ]
 WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"object": "chat.completion", "choices": []}, "openai-chat"),

@@ -65,6 +65,22 @@ STREAMS: dict[str, list[Any]] = {
         {"contentBlockStop": {"contentBlockIndex": 0}},
         {"messageStop": {"stopReason": "tool_use"}},
     ],
+    "cohere": [
+        event(
+            "tool-call-start",
+            index=0,
+            delta={
+                "message": {"tool_calls": {"id": "c_1", "function": {**FUNCTION, "arguments": ""}}}
+            },
+        ),
+        event(
+            "tool-call-delta",
+            index=0,
+            delta={"message": {"tool_calls": {"function": {"arguments": TEXT}}}},
+        ),
+        event("tool-call-end", index=0),
+        event("message-end", delta={"finish_reason": "TOOL_CALL"}),
+    ],
 }
 WHOLE: dict[str, Any] = {
     "openai-chat": {
@@ -86,6 +102,10 @@ WHOLE: dict[str, Any] = {
     "bedrock-converse": {
         "output": {"message": {"content": [{"toolUse": {**CONVERSE_USE, "input": ARGUMENTS}}]}},
         "stopReason": "tool_use",
+    },
+    "cohere": {
+        "message": {"tool_calls": [{"id": "c_1", "function": FUNCTION}]},
+        "finish_reason": "TOOL_CALL",
     },
 }
 

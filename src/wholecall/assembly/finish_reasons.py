@@ -23,7 +23,7 @@ _WORDS: dict[Hint, str] = {
     Hint.CONTENT_FILTER: (
         "content_filter content_filtered guardrail_intervened refusal safety recitation "
         "blocklist prohibited_content spii image_safety image_prohibited_content "
-        "image_recitation language sensitive blocked"
+        "image_recitation language sensitive blocked error_toxic"
     ),
     Hint.MALFORMED: (
         "malformed_function_call malformed_response malformed_tool_use malformed_model_output "

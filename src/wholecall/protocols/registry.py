@@ -131,6 +131,7 @@ _FOLDERS = {
     "ollama": "ollama",
     "gemini": "gemini",
     "bedrock-converse": "bedrock",
+    "cohere": "cohere",
 }
 NAMES = tuple(_FOLDERS)
 CLIENTS = CHAT, RESPONSES, MESSAGES = NAMES[:3]
@@ -188,7 +189,14 @@ def detect(payload: Payload) -> str | None:
     fields = _read_fields(payload)
     kind = _kind(fields)
     records = [find_protocol(name) for name in NAMES]
-    by_kind = (each.name for each in records if kind.startswith(each.kinds))
+    # Of two that begin it, the longer one says more: `message` and `message-end`.
+    begun = [
+        (len(begin), each.name)
+        for each in records
+        for begin in each.kinds
+        if kind.startswith(begin)
+    ]
+    by_kind = (name for _, name in sorted(begun, reverse=True))
     by_fields = (
         each.name for each in records if any(names <= fields.keys() for names in each.fields)
     )

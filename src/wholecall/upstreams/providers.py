@@ -93,6 +93,9 @@ _SERVICES: dict[str, _Service] = {
         "GEMINI_BASE_URL",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
+    "cohere": _Service(
+        "cohere", "https://api.cohere.com", "CO_API_URL", ("CO_API_KEY", "COHERE_API_KEY")
+    ),
 }
 PREFIXES = (*_SERVICES, _LITELLM, _LOCAL)
 _PACKAGES = {_LITELLM: "litellm", _LOCAL: "xllamacpp"}
