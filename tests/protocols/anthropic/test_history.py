@@ -51,8 +51,38 @@ SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input":
 FOUND = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
 IMAGE = {"type": "image", "source": {}}
 
+
+def piece(text: Any) -> dict[str, Any]:
+    return {"type": "input_json_delta", "partial_json": text, "index": 1}
+
+
 # what holds, messages, mended
 ROWS: list[tuple[str, list[Any], list[Any]]] = [
+    (
+        "arguments in blocks as they streamed",
+        [
+            assistant(
+                text("so"), {**call("a"), "index": 1}, piece('{"x"'), piece(": 1}"), call("b")
+            ),
+            user(result("a"), result("b")),
+        ],
+        [assistant(text("so"), call("a", {"x": 1}), call("b")), user(result("a"), result("b"))],
+    ),
+    (
+        "such a block beside the arguments",
+        [assistant(call("a", {"x": 1}), piece('{"x": 1}')), user(result("a"))],
+        [assistant(call("a", {"x": 1})), user(result("a"))],
+    ),
+    (
+        "one that is empty",
+        [assistant(call("a"), piece(None)), user(result("a"))],
+        [assistant(call("a")), user(result("a"))],
+    ),
+    (
+        "one that belongs to no call",
+        [assistant(text("so"), piece('{"x": 1}'))],
+        [assistant(text("so"))],
+    ),
     # https://github.com/pydantic/pydantic-ai/pull/653
     (
         "results in a message each",

@@ -94,7 +94,7 @@ def _read_result(block: Wire, spot: Spot) -> StoredResult:
 
 def _read_assistant(message: Wire, spot: Spot) -> list[Piece]:
     tidied = tidy(message, spot)
-    blocks = [block for block in tidied["content"] if _keeps(block, spot)]
+    blocks = [block for block in _gather_inputs(tidied["content"]) if _keeps(block, spot)]
     # Results that a client stored with their calls belong to the next user message.
     results = [_read_result(block, spot) for block in blocks if _is(block, "tool_result")]
     blocks = [block for block in blocks if not _is(block, "tool_result")]
@@ -109,6 +109,28 @@ _READERS: dict[str, Callable[[Wire, Spot], list[Piece]]] = {
     "user": _read_user,
     "system": _read_said,
 }
+
+
+_PIECE = "input_json_delta"
+
+
+def _gather_inputs(blocks: Sequence[Any]) -> list[Any]:
+    """Put the arguments that a client stored as they streamed, in blocks of their own, back into
+    their calls. The API refuses such blocks."""
+    gathered: list[Any] = []
+    pieces: dict[int, list[str]] = {}
+    latest: int | None = None
+    for block in blocks:
+        if not _is(block, _PIECE):
+            gathered.append(block)
+            latest = len(gathered) - 1 if _is(block, "tool_use") else latest
+        elif latest is not None:
+            pieces.setdefault(latest, []).append(str(block.get("partial_json") or ""))
+    for at, texts in pieces.items():
+        call = {key: value for key, value in gathered[at].items() if key != "index"}
+        text = "".join(texts)
+        gathered[at] = call if call.get("input") or not text else {**call, "input": text}
+    return gathered
 
 
 def _keeps(block: Any, spot: Spot) -> bool:
