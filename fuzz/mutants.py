@@ -926,6 +926,20 @@ MUTANTS = [
         "if False:",
         "tests/protocols/test_response_encoder_delivery.py",
     ),
+    Mutant(
+        "a field is dropped on the way to another protocol, and nobody hears of it",
+        "protocols/registry.py",
+        "return (*chain(*unsaid), *others)",
+        "return tuple(others)",
+        "tests/protocols/test_model_options.py",
+    ),
+    Mutant(
+        "the prompt of a client that marks its own cache is marked again",
+        "protocols/anthropic/request.py",
+        "return request.options.marks_cache and not ours",
+        "return request.options.marks_cache",
+        "tests/protocols/test_model_options.py",
+    ),
 ]
 
 

@@ -74,6 +74,7 @@ def test_a_longer_conversation_begins_with_the_bytes_of_the_shorter_one(
     for end in where_clients_ask(drawn.messages):
         asked = replace(drawn, messages=drawn.messages[:end])
         read = replace(decode_request(client, encode_request(client, asked)), model=model)
+        read = replace(read, options=replace(read.options, marks_cache=True))
         head, prompt = take_prompt(upstream, encode_request(upstream, read))
         if before is not None:
             assert before[0] == head
@@ -94,7 +95,12 @@ def take_prompt(protocol: str, body: dict[str, Any]) -> tuple[bytes, list[bytes]
     head = {name: value for name, value in body.items() if name != field}
     messages: list[Any] = body[field]
     if protocol == "anthropic":
-        messages = [(each["role"], block) for each in messages for block in blocks_of(each)]
+        # The mark moves with the end of the conversation; what is cached is the text before it.
+        messages = [
+            (each["role"], {key: block[key] for key in block if key != "cache_control"})
+            for each in messages
+            for block in blocks_of(each)
+        ]
     return dump(head), [dump(message) for message in messages]
 
 
