@@ -20,6 +20,7 @@ ALLOWED = {
     "protocols/registry.py": "one line for each protocol",
     "protocols/anthropic/": "its own folder",
     "protocols/bedrock/": "its own folder",
+    "protocols/bedrock_invoke/": "its own folder",
     "protocols/cohere/": "its own folder",
     "protocols/gemini/": "its own folder",
     "protocols/ollama/": "its own folder",

@@ -26,6 +26,8 @@ CHUNKS: list[tuple[dict[str, Any], str]] = [
     ({"contentBlockDelta": {}}, "bedrock-converse"),
     ({"contentBlockStop": {}}, "bedrock-converse"),
     ({"messageStop": {"stopReason": "tool_use"}}, "bedrock-converse"),
+    ({"chunk": {"bytes": "e30="}}, "bedrock-invoke"),
+    ({"bytes": "e30=", "p": "a"}, "bedrock-invoke"),
     ({"type": "tool-call-start", "index": 0}, "cohere"),
     ({"type": "content-delta", "index": 0}, "cohere"),
     ({"type": "message-end"}, "cohere"),

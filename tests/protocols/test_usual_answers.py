@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -65,6 +66,16 @@ STREAMS: dict[str, list[Any]] = {
         {"contentBlockStop": {"contentBlockIndex": 0}},
         {"messageStop": {"stopReason": "tool_use"}},
     ],
+    "bedrock-invoke": [
+        {"chunk": {"bytes": json.dumps(each).encode()}}
+        for each in (
+            event("content_block_start", index=0, content_block={**USE, "input": {}}),
+            event("content_block_delta", index=0, delta={"partial_json": TEXT}),
+            event("content_block_stop", index=0),
+            event("message_delta", delta={"stop_reason": "tool_use"}),
+            event("message_stop"),
+        )
+    ],
     "cohere": [
         event(
             "tool-call-start",
@@ -103,6 +114,7 @@ WHOLE: dict[str, Any] = {
         "output": {"message": {"content": [{"toolUse": {**CONVERSE_USE, "input": ARGUMENTS}}]}},
         "stopReason": "tool_use",
     },
+    "bedrock-invoke": {"content": [{**USE, "input": ARGUMENTS}], "stop_reason": "tool_use"},
     "cohere": {
         "message": {"tool_calls": [{"id": "c_1", "function": FUNCTION}]},
         "finish_reason": "TOOL_CALL",

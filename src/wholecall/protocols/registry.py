@@ -131,6 +131,7 @@ _FOLDERS = {
     "ollama": "ollama",
     "gemini": "gemini",
     "bedrock-converse": "bedrock",
+    "bedrock-invoke": "bedrock_invoke",
     "cohere": "cohere",
 }
 NAMES = tuple(_FOLDERS)
