@@ -92,7 +92,7 @@ test-fleet: $(STAMP) ## Run the tests that need PostgreSQL: journals and workers
 		echo 'Installing postgresql with apt-get ...'; \
 		$(APT_INSTALL) postgresql >/dev/null; } || { \
 		echo 'PostgreSQL is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
-	$(BIN)/pytest -n 0 -q tests/journal/test_journal_stores.py tests/journal/test_postgres_journal.py tests/journal/test_killed_process.py
+	$(BIN)/pytest -n 0 -q tests/journal/test_journal_stores.py tests/journal/test_postgres_journal.py tests/journal/test_fleet.py tests/journal/test_killed_process.py
 
 picture: $(STAMP) ## Take the picture of README anew: a scripted model, the real proxy, the real page
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py docs/inspector.png

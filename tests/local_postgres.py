@@ -87,12 +87,12 @@ class LocalPostgres:
     def make_url(self, database: str = "postgres", *, port: int | None = None) -> str:
         return f"postgresql://{USER}:secret-word@127.0.0.1:{port or self.port}/{database}"
 
-    def make_database(self) -> str:
-        """Make an empty database; return its address."""
+    def make_database(self, *, like: str = "template1") -> str:
+        """Make a database, empty or a copy of another one; return its address."""
         self._databases += 1
         name = f"test_{self._databases}"
         with connect(self.make_url()) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like.rpartition('/')[2]}")
         return self.make_url(name)
 
     def _wait(self) -> None:

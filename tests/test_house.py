@@ -15,22 +15,22 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 242,
+    "modules": 244,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
-    "modules in the longest row": 14,
+    "modules in the longest row": 15,
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 1,
     "fields of the widest class": 15,
-    "lines of code": 48339,
+    "lines of code": 48659,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 0.9,
     "docstrings of 100 that ask": 0.2,
-    "words in ARCHITECTURE.md": 1322,
+    "words in ARCHITECTURE.md": 1327,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
 REQUEST_FILES, REQUEST_CHANGES = 64, 368

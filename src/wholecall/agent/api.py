@@ -167,7 +167,7 @@ def run(
     body = _RunBody(plan, settings, taps=tuple(options.get("taps", ())), owned=owned)
     if "journal" not in options:
         return Run(body, approvals=settings.approvals)
-    saved = RunRow(settings.run_id, model=model, plan=_save_plan(model, request, options))
+    saved = RunRow(settings.run_id, model=model, plan=_save_plan(model, request.messages, options))
     durable = DurableBody(body, journal=options["journal"], run=saved, make_sender=make_sender)
     return Run(durable, approvals=settings.approvals)
 
@@ -338,11 +338,18 @@ _PLAIN_OPTIONS = (
 """The options that a journal keeps. Functions and secrets are not among them."""
 
 
-def _save_plan(model: str, request: Request, options: RunOptions) -> bytes:  # noqa: PLR0917 - three different things
+def make_row(model: str, prompt: Question, **options: Unpack[RunOptions]) -> RunRow:
+    """Return the row of a run that any worker may carry out later, with tools of its own."""
+    given = _read_options(options)
+    messages = (*_read_system(given), *_read_prompt(prompt, model))
+    id = given.get("id") or uuid.uuid4().hex
+    return RunRow(id, model=model, background=True, plan=_save_plan(model, messages, given))
+
+
+def _save_plan(model: str, messages: Sequence[Message], options: RunOptions) -> bytes:  # noqa: PLR0917 - three different things
     given = {name: value for name, value in options.items() if name in _PLAIN_OPTIONS}
     plain = {name: value for name, value in given.items() if not isinstance(value, _UNPLAIN)}
-    messages = write_messages(request.messages, native=True)
-    return encode_row(PlanRow(model, messages, plain))
+    return encode_row(PlanRow(model, write_messages(messages, native=True), plain))
 
 
 def _demand_same(found: RunRow, wanted: RunRow) -> None:

@@ -42,6 +42,7 @@ _LATER = {
     "model": ("wholecall.cli.model", "app"),
     "record": ("wholecall.cli.record", "app"),
     "serve": ("wholecall.cli.serve", "app"),
+    "worker": ("wholecall.cli.worker", "app"),
 }
 """Commands, each with the module and the name of its application."""
 

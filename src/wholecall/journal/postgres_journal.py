@@ -221,7 +221,7 @@ class PostgresJournal:
             values = {
                 "me": self.worker,
                 "mine": list(self._mine),
-                "living": list(self._find_living(database)),
+                "living": list(self.find_living(database)),
                 "most": most,
             }
             found = database.execute(_ABANDONED, values).fetchall()
@@ -461,9 +461,10 @@ class PostgresJournal:
     def _is_at_work(self, database: Any, run: RunRow) -> bool:
         if run.owner == self.worker:
             return run.id in self._mine
-        return run.owner in self._find_living(database)
+        return run.owner in self.find_living(database)
 
-    def _find_living(self, database: Any) -> set[str]:
+    def find_living(self, database: Any) -> set[str]:
+        """Return the workers that give signs of life, as a connection sees them."""
         limits = {"lease": self._lease, "grace": self.grace}
         return {id for (id,) in database.execute(LIVING, limits)}
 

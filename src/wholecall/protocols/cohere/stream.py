@@ -57,7 +57,7 @@ class _Block(msgspec.Struct):
 
 
 class _Message(msgspec.Struct):
-    """A whole message, or what an event adds to it: then calls and content are no lists."""
+    """A whole message, or what an event adds to it: then calls and content are not lists."""
 
     content: Any = None
     tool_plan: str | None = None
