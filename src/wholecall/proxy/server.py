@@ -111,7 +111,7 @@ _COLLECT_AFTER = (5_000, 10, 10)
 SOCKETS = (
     "wholecall.proxy.http.websocket_protocol:TimedWebSocket" if find_spec("websockets") else "none"
 )
-"""uvicorn's setting for WebSockets. Where the package is missing, clients are told to use HTTP."""
+"""uvicorn's setting for WebSockets. Where the package is missing, clients use HTTP."""
 
 
 def make_worker_app() -> Proxy:

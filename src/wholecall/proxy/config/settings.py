@@ -30,7 +30,7 @@ Node: TypeAlias = Mapping[str, Any]
 
 
 def find_node(steps: Sequence[str | int]) -> Node:
-    """Return the JSON schema of a setting; empty if there is no such setting."""
+    """Return the JSON schema of a setting; empty if it does not exist."""
     node: Node = json_schema()
     for step in steps:
         node = _resolve(_descend(node, step))
@@ -52,7 +52,7 @@ def _as_node(found: object) -> Node:
 
 
 def _resolve(node: Node) -> Node:
-    """Return what a reference stands for, and what a setting takes besides null."""
+    """Return the schema of a reference, and what a setting takes besides null."""
     if "$ref" in node:
         return _as_node(json_schema()["$defs"][node["$ref"].rpartition("/")[2]])
     if "anyOf" in node:

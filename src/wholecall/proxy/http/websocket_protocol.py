@@ -1,6 +1,6 @@
 """WebSocket connections with the proxy's own limits, on uvicorn's sans-IO implementation.
 
-A message is no larger than the body of a request may be, a client that does not read is given up,
+A message may be as large as the body of a request, a client that does not read is given up,
 and the end of the server waits for the response that is being sent. uvicorn itself sends pings, and
 gives up a client that does not answer them.
 """

@@ -185,7 +185,7 @@ class _Session:
         return responses.find(key.id, previous)
 
     def _make_scope(self, key: Key, continued: str) -> Scope:
-        """Return the scope of the request that a message stands for."""
+        """Return the scope of the request in a message."""
         self._count += 1
         caller = msgspec.structs.replace(
             self._caller, key=key, request_id=f"{self._caller.request_id}-{self._count}"
