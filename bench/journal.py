@@ -2,17 +2,19 @@
 
     .venv/bin/python bench/journal.py              print the table
     .venv/bin/python bench/journal.py --write      and put it into docs/performance.md
+    WHOLECALL_JOURNAL=postgresql://… .venv/bin/python bench/journal.py    with PostgreSQL, too
 
 Twenty runs of ten steps at a time, all in this process; the model is a script in memory. The tool
 must not be repeated, so each step waits for its intent to be on disk. In each round every journal
 takes its turn, in another order; what a journal adds is the median of the differences within the
-rounds. The CPU of this process is counted, with all of its threads.
+rounds. The CPU of this process is counted, with all of its threads, and not that of a server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import statistics
 import sys
@@ -27,6 +29,7 @@ from uuid import uuid4
 import wholecall
 from tables import markdown, write_section
 from wholecall.agent.api import RunOptions
+from wholecall.journal.postgres_journal import PostgresJournal
 from wholecall.journal.run_journal import JournalStore
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.messages import Request, Role
@@ -96,6 +99,15 @@ def sqlite_work() -> Iterator[Work]:
             journal.close()
 
 
+@contextmanager
+def postgres_work(url: str) -> Iterator[Work]:
+    journal = PostgresJournal(url)
+    try:
+        yield lambda: run_all(journal)
+    finally:
+        journal.close()
+
+
 async def measure(works: dict[str, Work]) -> dict[str, list[float]]:
     """Return the CPU milliseconds of a step: one figure of each round."""
     found: dict[str, list[float]] = {name: [] for name in works}
@@ -126,6 +138,9 @@ def main() -> None:
     with ExitStack() as stack:
         works: dict[str, Work] = {NONE: run_all}
         works["SQLite"] = stack.enter_context(sqlite_work())
+        url = os.environ.get("WHOLECALL_JOURNAL")
+        if url:
+            works["PostgreSQL"] = stack.enter_context(postgres_work(url))
         table = report(asyncio.run(measure(works)))
     print(table)
     if "--write" in sys.argv:
