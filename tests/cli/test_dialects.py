@@ -42,6 +42,46 @@ def test_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "types that no schema tells" in out
 
 
+@pytest.mark.parametrize(
+    ("text", "guessed", "mark"),
+    [
+        ('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', "hermes", "<tool_call>"),
+        ("<|tool_call>call:f{a:1}<tool_call|>", "gemma4", "<|tool_call>"),
+        (
+            "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>",
+            "kimi_k2",
+            "<|tool_call_argument_begin|>",
+        ),
+        ("So.\n<seed:tool_call>\n<function=f>\n</function>\n</seed:tool_call>", "seed_oss", "seed"),
+    ],
+)
+def test_one_is_guessed_from_an_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, *, text: str, guessed: str, mark: str
+) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_text(text, encoding="utf-8")
+    code, out, _ = run(capsys, "guess", str(answer))
+    assert code == 0
+    assert f"{guessed}: written by" in out
+    assert mark in out
+    assert f"emulate: {guessed}`" in out
+
+
+def test_nothing_is_guessed_from_prose(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    answer = tmp_path / "answer.txt"
+    answer.write_text("The tag <tool_call> begins a call.", encoding="utf-8")
+    code, out, _ = run(capsys, "guess", str(answer))
+    assert (code, "No mark" in out) == (1, True)
+
+
+def test_a_file_that_is_missing_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = run(capsys, "guess", str(tmp_path / "none.txt"))
+    assert code != 0
+    assert "none.txt" in err
+
+
 def test_one_that_carries_everything_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "every call can be written" in run(capsys, "show", "hermes")[1]
 

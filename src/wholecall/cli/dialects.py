@@ -1,8 +1,9 @@
-"""`wholecall dialects`: list them, show one, learn one from a chat template."""
+"""`wholecall dialects`: list them, show one, learn one from a chat template, guess one."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,7 @@ from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
 from wholecall.dialects.emulation.prompt import write_prompt
 from wholecall.dialects.learn.learner import Learned
-from wholecall.dialects.rescue import encode_output
+from wholecall.dialects.rescue import encode_output, parse_text
 from wholecall.messages import read_offer
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _WIDTH = 120
+_HOLE = re.compile(r"\{\w*\}")
 
 NameArgument = Annotated[
     str,
@@ -50,6 +52,9 @@ TemplateArgument = Annotated[
     typer.Argument(
         metavar="FILE", help="A chat template (.jinja), or the tokenizer_config.json with it."
     ),
+]
+AnswerArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The text of an answer, as the model wrote it.")
 ]
 OutOption = Annotated[
     Path | None,
@@ -101,6 +106,42 @@ def learn(file: TemplateArgument, out: OutOption = None) -> None:
     if out is not None:
         _save(learned.dialect, out)
         typer.echo(f"\nSaved as {out}.")
+
+
+@app.command()
+def guess(file: AnswerArgument) -> None:
+    """Say in which dialect a text is written, why, and what to announce."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
+    fitting = _guess(text)
+    if not fitting:
+        typer.echo("No mark of a dialect occurs in it, or no call follows one.")
+        raise typer.Exit(1)
+    for name, marks in fitting:
+        calls = ", ".join(call.name for call in parse_text(name, text).calls)
+        typer.echo(f"{name}: written by {DIALECTS[name].models}")
+        typer.echo(f"  because of {' '.join(map(repr, marks))}; calls: {calls}")
+    typer.echo(f"To read such answers, set `emulate: {fitting[0][0]}` for the model.")
+
+
+def _guess(text: str) -> list[tuple[str, list[str]]]:
+    """Return the dialects that could be announced for a text: they read calls in it, and no other
+    one shares more marks with it or lacks fewer."""
+    fitting: list[tuple[int, str, list[str]]] = []
+    for name, dialect in DIALECTS.items():
+        written = dialect.template
+        if written is None:
+            continue
+        form = f"{written.before}{{}}{written.call}{{}}{written.value}{{}}{written.after}"
+        marks = dict.fromkeys(filter(None, map(str.strip, _HOLE.split(form))))
+        found = [mark for mark in marks if mark in text]
+        score = sum(len(mark) if mark in text else -len(mark) for mark in marks)
+        if found and parse_text(name, text).calls:
+            fitting.append((score, name, found))
+    most = max((score for score, _, _ in fitting), default=0)
+    return [(name, found) for score, name, found in fitting if score == most]
 
 
 def _save(dialect: Dialect, path: Path) -> None:
