@@ -40,7 +40,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference bench fuzz mutants dist lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference bench fuzz chaos mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -123,6 +123,9 @@ bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs
 
 fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
 	$(BIN)/python fuzz/cuts.py
+
+chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, and audit what began (MINUTES=1.5)
+	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),1.5)
 
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py

@@ -22,6 +22,8 @@ CODE = "store_failed"
 FileError: TypeAlias = sqlite3.Error | OSError
 _BUSY_SECONDS = 5.0
 """Seconds to wait while others write."""
+_BUSY_PAUSE = 0.02
+"""Seconds between two attempts to prepare a file."""
 _PRIMARY = 0xFF
 """The part of an error code that says what kind of error it is."""
 _PASSING = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -70,13 +72,30 @@ def open_database(
             check_same_thread=False,
             isolation_level=None,
         )
-        prepare(database)
+        _prepare(database, prepare)
     except (sqlite3.Error, OSError) as error:
         if database is not None:
             database.close()
         # Only the operator who starts the proxy sees it.
         raise StoreFailed(diagnose(error, path)) from error
     return database
+
+
+def _prepare(database: sqlite3.Connection, prepare: Callable[[sqlite3.Connection], object]) -> None:
+    """Make the tables. SQLite itself does not wait for the lock that a change to WAL needs, and
+    several workers may start at the same moment."""
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            prepare(database)
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            time.sleep(_BUSY_PAUSE)
+        else:
+            return
 
 
 @contextmanager

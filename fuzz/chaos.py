@@ -1,0 +1,180 @@
+"""Kill, stop and end the workers of a real proxy while official SDK clients resend; then audit.
+
+    python fuzz/chaos.py --minutes 1.5
+
+Each client asks with an `Idempotency-Key` and sends the request again until it has an answer:
+chat completions, and background responses whose streams are read on with `starting_after`. The tool
+writes down, with fsync, when it begins and ends. The audit is exact: no call may have begun twice,
+no request may be without an answer, and no stream may differ from what the journal holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+
+import openai
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from serve_processes import Serving, is_alive, read_effects, serve_processes
+
+CLIENTS = 8
+PAUSE = 0.6
+"""Seconds between two faults."""
+STOPPED_SECONDS = 17.0
+"""Longer than the lease."""
+GIVE_UP_SECONDS = 180.0
+"""Seconds after which a request without an answer is lost."""
+_NUMBER = re.compile(rb'"sequence_number":(\d+)')
+_ENDS = (b"response.completed", b"response.failed", b"response.incomplete")
+
+
+@dataclass
+class Report:
+    """The figures of one trial."""
+
+    answered: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    faults: Counter[str] = field(default_factory=Counter)
+    slowest: float = 0.0
+
+
+class Client(threading.Thread):
+    """Asks one question after the other until the trial is over."""
+
+    def __init__(self, number: int, serving: Serving, *, report: Report, until: float) -> None:
+        super().__init__(name=f"client {number}")
+        self._number = number
+        self._serving = serving
+        self._report = report
+        self._until = until
+        self._sdk = openai.OpenAI(
+            base_url=f"{serving.url}/v1", api_key="none", max_retries=2, timeout=30.0
+        )
+
+    def run(self) -> None:
+        count = 0
+        while time.monotonic() < self._until:
+            count += 1
+            name = f"{self._number}-{count}"
+            ask = self._chat if (self._number + count) % 2 else self._background
+            began = time.monotonic()
+            while not self._try(ask, name):
+                if time.monotonic() - began > GIVE_UP_SECONDS:
+                    self._report.lost.append(name)
+                    break
+                time.sleep(0.1)
+            self._report.slowest = max(self._report.slowest, time.monotonic() - began)
+
+    def _try(self, ask: object, name: str) -> bool:
+        with suppress(openai.APIError, OSError):
+            return bool(callable(ask) and ask(name))
+        return False
+
+    def _chat(self, name: str) -> bool:
+        answer = self._sdk.chat.completions.create(
+            model="m",
+            messages=[{"role": "user", "content": name}],
+            extra_headers={"Idempotency-Key": name},
+        )
+        if answer.choices[0].finish_reason != "stop":
+            return False
+        self._report.answered["chat"] += 1
+        return True
+
+    def _background(self, name: str) -> bool:
+        begun = self._sdk.responses.create(
+            model="m", input=name, background=True, extra_headers={"Idempotency-Key": name}
+        )
+        seen = b""
+        while not any(end in seen for end in _ENDS):
+            seen += self._read_on(begun.id, seen)
+        whole = b""
+        while not any(end in whole for end in _ENDS):
+            whole = self._read_on(begun.id, b"")
+        if seen != whole:
+            self._report.changed.append(begun.id)
+        done = b"response.completed" in whole
+        self._report.answered["background" if done else "background, failed"] += 1
+        return True
+
+    def _read_on(self, id: str, seen: bytes) -> bytes:
+        """Read a stream after the last event that was seen; what was cut is dropped."""
+        numbers = _NUMBER.findall(seen)
+        after = f"&starting_after={numbers[-1].decode()}" if numbers else ""
+        with suppress(OSError, HTTPException):
+            _, body = self._serving.get(f"/v1/responses/{id}?stream=true{after}")
+            events = body.split(b"\n\n")[:-1]
+            kept = [event for event in events if event and not event.startswith(b":")]
+            return b"".join(event + b"\n\n" for event in kept if b"stream_left" not in event)
+        time.sleep(0.1)
+        return b""
+
+
+def do_harm(serving: Serving, report: Report, *, dice: random.Random) -> None:
+    """Kill, end or stop one worker that this trial started."""
+    workers = serving.list_workers()
+    if len(workers) <= 1:
+        return  # its supervisor starts the others again, one after the other
+    pid = dice.choice(workers)
+    how = dice.choices(["kill", "term", "stop"], weights=[8, 3, 1])[0]
+    with suppress(ProcessLookupError):
+        if how == "stop":
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(STOPPED_SECONDS, wake, (pid,)).start()
+        else:
+            os.kill(pid, signal.SIGKILL if how == "kill" else signal.SIGTERM)
+        report.faults[how] += 1
+
+
+def wake(pid: int) -> None:
+    """Let a stopped worker continue."""
+    with suppress(ProcessLookupError):
+        if is_alive(pid):
+            os.kill(pid, signal.SIGCONT)
+
+
+def main() -> int:
+    """Run a trial, print the figures, and return 1 if a law was broken."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=1.5)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    given = parser.parse_args()
+    dice, report = random.Random(given.seed), Report()
+    folder = Path(tempfile.mkdtemp(prefix="wholecall-chaos-"))
+    with serve_processes(folder, workers=3, seconds=0.3) as serving:
+        until = time.monotonic() + given.minutes * 60
+        clients = [Client(number, serving, report=report, until=until) for number in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        while time.monotonic() < until:
+            time.sleep(dice.uniform(0.5, 1.5) * PAUSE)
+            do_harm(serving, report, dice=dice)
+        for client in clients:
+            client.join()
+    began, ended = read_effects(folder)
+    twice = [key for key, times in began.items() if times > 1]
+    print(f"seed {given.seed}, {given.minutes:g} minutes, SQLite; files in {folder}")
+    print(f"faults: {dict(report.faults)}; answers: {dict(report.answered)}")
+    print(f"calls begun {len(began)}, ended {len(ended)}, begun twice {len(twice)}")
+    print(f"requests lost {len(report.lost)}, streams changed {len(report.changed)}")
+    print(f"slowest answer {report.slowest:.1f} s")
+    return 1 if twice or report.lost or report.changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
