@@ -45,8 +45,7 @@ def test_agent(fault_upstream):
 
 def run(pytester: pytest.Pytester, test: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(AGENT + test)
-    plugin = "wholecall.faults.pytest_plugin"
-    return pytester.runpytest_inprocess("-p", plugin, "-p", "no:cacheprovider", *options)
+    return pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
 
 
 def test_a_careful_agent_passes_and_a_pattern_chooses(pytester: pytest.Pytester) -> None:

@@ -151,6 +151,7 @@ def run(
         messages=(*_read_system(options), *_read_prompt(prompt, name)),
         output=form.schema,
     )
+    _demand_key(model, options)
     rule = RescueRule(toolbox, Rescue(options["rescue"]) if "rescue" in options else None)
     make_sender = partial(sender_for, model, rule=rule, emulation=options.get("emulate"))
     plan = Plan(
@@ -368,9 +369,12 @@ def _find_upstream(model: str, options: RunOptions) -> tuple[Upstream, str, bool
         return given, model, False
     base_url, api_key = options.get("base_url"), options.get("api_key")
     route = find_upstream(model, base_url=base_url, api_key=api_key)
-    if api_key is None:
-        demand_key(model, base_url, environ=os.environ)
     return route.upstream, route.model, True
+
+
+def _demand_key(model: str, options: RunOptions) -> None:
+    if "upstream" not in options and "api_key" not in options:
+        demand_key(model, options.get("base_url"), environ=os.environ)
 
 
 def _read_options(options: RunOptions) -> RunOptions:
