@@ -228,6 +228,29 @@ def _say_one_of(choice: Choice) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolKind:
+    """The form of a tool of the client's that is not a plain function, in its own protocol.
+
+    Everywhere else such a tool is a function: it has a name that is unique in the request, and a
+    schema.
+    """
+
+    protocol: str
+    type: str
+    """The type of its definition."""
+    name: str = ""
+    """Its name in calls, which may be that of another tool, too; empty if calls have none."""
+    namespace: str = ""
+    inline: bool = False
+    """True if it is defined in a message, not in the list of tools."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Type, namespace and name, which identify it in its protocol."""
+        return self.type, self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """The core's view of a tool."""
 
@@ -241,6 +264,8 @@ class ToolSpec:
     """It changes nothing: a call of it may be started although it was written as text."""
     strict: bool = False
     """The client wants the provider to hold calls to the schema, too."""
+    kind: ToolKind | None = None
+    """The form in which its client writes it; None for a plain function."""
 
 
 Offer: TypeAlias = Mapping[str, ToolSpec]
@@ -390,6 +415,8 @@ class Native:
 
     protocol: str
     value: Any
+    inline: bool = False
+    """True for a tool that is defined in a message, not in the list of tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def test_a_tool_goes_out_as_the_client_defined_it() -> None:
     read = read_tools([PLAIN, STRICT, SEARCH], CHAT, functions=FUNCTIONS, write=write_tool)
     assert read.specs == (SPEC, replace(SPEC, strict=True))
     assert read.natives == (Native(CHAT, SEARCH),)
-    assert read.said == (STRICT,)
+    assert read.said == (PLAIN, STRICT, SEARCH)
     request = ask(SPEC, native_tools=read.natives, rest=Native(CHAT, {"tools": [STRICT]}))
     assert list_tools(request, CHAT, write=write_tool) == [STRICT, SEARCH]
     assert list_tools(request, "anthropic", write=write_tool) == [PLAIN]

@@ -17,6 +17,7 @@ from wholecall.protocols.response_base import (
     NO_THREADS,
     Failure,
     read_failure,
+    waits_for_client,
 )
 
 
@@ -104,3 +105,17 @@ def test_anthropics_clients_are_told_to_do_without_threads() -> None:
     told = anthropic_error(read_failure(error))["error"]
     assert told["details"] == {"error_code": "thread_unsupported_request"}
     assert "details" not in anthropic_error(Failure(message="no", status=400))["error"]
+
+
+@pytest.mark.parametrize(
+    ("native", "waits"),
+    [
+        ({"type": "mcp_approval_request"}, True),
+        ({"type": "tool_search_call", "execution": "client"}, True),
+        ({"type": "tool_search_call", "execution": "server"}, False),
+        ({"type": "web_search_call"}, False),
+        ({"type": ["custom"]}, False),
+    ],
+)
+def test_some_blocks_wait_for_the_client(native: dict[str, Any], *, waits: bool) -> None:
+    assert waits_for_client(native) == waits

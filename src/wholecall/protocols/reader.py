@@ -39,9 +39,9 @@ from wholecall.events import (
     Usage,
 )
 from wholecall.messages import ReadOffer, ToolSpec
-from wholecall.protocols.decoder import Payload, count_reasoning
+from wholecall.protocols.decoder import Payload, PayloadDecoder, count_reasoning
 from wholecall.protocols.fast_path import RepeatedChunks, coalesce
-from wholecall.protocols.registry import find_protocol
+from wholecall.protocols.registry import WireProtocol, find_protocol
 from wholecall.protocols.sse_ndjson import Framing
 
 Chunk: TypeAlias = bytes | str | Mapping[str, Any] | object
@@ -120,13 +120,13 @@ class Reader:
         """`tools` may be an offer that was read before. `max_tokens` is the request's limit of
         output tokens, by whatever name it went out."""
         self._protocol = find_protocol(protocol)
-        self._decoder = self._protocol.decoder()
+        if tools is not None and not isinstance(tools, ReadOffer):
+            tools = list(tools)
+        self._decoder = _make_decoder(self._protocol, tools or ())
         self._usual = self._protocol.usual
         """Oddities that are normal in this protocol."""
         self._stream: tuple[Framing, RepeatedChunks] | None = None
         """Needed for a stream, not for a whole answer."""
-        if tools is not None and not isinstance(tools, ReadOffer):
-            tools = list(tools)
         self._new_assembler = partial(new_assembler, tools)
         self._assembler = self._new_assembler()
         self._max_tokens = max_tokens
@@ -305,6 +305,13 @@ class Reader:
             return False
         self._reported.append(event)
         return True
+
+
+def _make_decoder(protocol: WireProtocol, tools: Tools) -> PayloadDecoder:
+    known = tools.values() if isinstance(tools, ReadOffer) else tools
+    specs = [tool for tool in known if isinstance(tool, ToolSpec)]
+    make = protocol.decoder_for
+    return protocol.decoder() if make is None or not specs else make(specs)
 
 
 def _says_something(delta: Delta) -> bool:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from wholecall.errors import ProtocolError, UnknownProtocol
 from wholecall.events import Event, Oddity
-from wholecall.messages import NO_OPTIONS, Choice, EncodedChoice, Request, read_choice
+from wholecall.messages import NO_OPTIONS, Choice, EncodedChoice, Request, ToolSpec, read_choice
 from wholecall.protocols.decoder import Payload, PayloadDecoder, plain, read_json
 from wholecall.protocols.history import Target
-from wholecall.protocols.request_fields import name_calls, refuse
+from wholecall.protocols.request_fields import name_calls, omit_offers, refuse
 from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
 from wholecall.protocols.response_encoder import Encoder, gather
 
@@ -85,6 +85,8 @@ class ClientSide:
     """The other fields that are read, and answered for here."""
     read_style: Callable[[Mapping[str, Any]], ResponseStyle] | None = None
     """Reads the preferences for a stream from a request; None if there are none."""
+    tool_items: tuple[str, ...] = ()
+    """The types of items of a conversation that bring tools along."""
     id_prefix: str
     """The beginning of an answer's id."""
     head_within: str = ""
@@ -105,6 +107,9 @@ class WireProtocol:
     name: str
     decoder: Callable[[], PayloadDecoder]
     framing: Callable[[], Framing]
+    decoder_for: Callable[[Sequence[ToolSpec]], PayloadDecoder] | None = None
+    """Makes the decoder of an answer to a request with these tools, if the calls of some have
+    forms of their own."""
     kinds: tuple[str, ...] = ()
     """How `type` (of events) or `object` (of answers) begins in no other protocol."""
     fields: tuple[frozenset[str], ...] = ()
@@ -250,7 +255,7 @@ def encode_request(
     `target` says what the upstream accepts in a history, for those of which the model's name
     does not tell. What comes in is neither changed nor shared.
     """
-    return upstream_side(protocol).encode(name_calls(request), target)
+    return upstream_side(protocol).encode(name_calls(omit_offers(request, protocol)), target)
 
 
 def limit_of(protocol: str, request: Request) -> int | None:

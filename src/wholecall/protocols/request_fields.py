@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -24,10 +24,12 @@ from wholecall.messages import (
     PastCall,
     Request,
     Result,
+    Role,
     ToolSpec,
     read_offer,
 )
 from wholecall.protocols.decoder import plain, present
+from wholecall.protocols.tool_kinds import name_tools
 
 _Shape = TypeVar("_Shape")
 # What msgspec says of a value that does not fit: the place comes last, if there is one.
@@ -225,27 +227,91 @@ def object_schema(spec: ToolSpec) -> dict[str, Any]:
 
 
 def list_tools(
-    request: Request, protocol: str, *, write: _Write, only: Collection[str] | None = None
+    request: Request,
+    protocol: str,
+    *,
+    write: _Write,
+    read: ReadKinds | None = None,
+    only: Collection[str] | None = None,
 ) -> list[Any]:
     """The definitions to offer: in the client's own words, where it wrote them in this protocol.
 
-    `only` are the names to offer, where the protocol cannot restrict the choice otherwise.
+    They keep the order in which the client sent them. `read` reads tools that are not plain
+    functions. `only` are the names to offer, where the protocol cannot restrict the choice
+    otherwise.
     """
-    said = {
-        spec.name: (spec, definition)
-        for definition in rest_of(request, protocol).get("tools", ())
-        for spec in read_offer([definition]).values()
+    offered = {
+        _key_of(spec, protocol): spec
+        for spec in request.tools
+        if (only is None or spec.name in only) and not _is_inline(spec, protocol)
     }
-    offered = [spec for spec in request.tools if only is None or spec.name in only]
-    natives = [tool.value for tool in request.native_tools if tool.protocol == protocol]
-    return [*(_define(spec, said.get(spec.name), write=write) for spec in offered), *natives]
+    natives = {
+        id(tool.value): tool.value
+        for tool in request.native_tools
+        if tool.protocol == protocol and not tool.inline
+    }
+    listed: list[Any] = []
+    for definition in rest_of(request, protocol).get("tools", ()):
+        if natives.pop(id(definition), None) is not None:
+            listed.append(definition)
+            continue
+        said = _read_said(definition, read)
+        found = [offered.pop(key, None) for key in said]
+        listed += _define(definition, said, found=found, write=write)
+    return [*listed, *map(write, offered.values()), *natives.values()]
 
 
-def _define(spec: ToolSpec, said: tuple[ToolSpec, Any] | None, *, write: _Write) -> Any:
+_Key: TypeAlias = tuple[str, str, str]
+
+
+def _key_of(spec: ToolSpec, protocol: str) -> _Key:
+    kind = spec.kind
+    return kind.key if kind is not None and kind.protocol == protocol else ("", "", spec.name)
+
+
+def _is_inline(spec: ToolSpec, protocol: str) -> bool:
+    return spec.kind is not None and spec.kind.inline and spec.kind.protocol == protocol
+
+
+def _read_said(definition: Any, read: ReadKinds | None) -> dict[_Key, ToolSpec]:
+    """Return the tools of one definition as the client wrote them."""
+    kinds = read(definition, "tools") if read is not None else None
+    specs = read_offer([definition]).values() if kinds is None else kinds
+    return {("", "", spec.name) if spec.kind is None else spec.kind.key: spec for spec in specs}
+
+
+def _define(
+    definition: Any,
+    said: Mapping[_Key, ToolSpec],
+    *,
+    found: Sequence[ToolSpec | None],
+    write: _Write,
+) -> Iterator[Any]:
     """Use the client's definition of a tool as long as it is still the same tool."""
-    if said is None or said[0].parameters != spec.parameters:
-        return write(spec)
-    return said[1] if said[0].description == spec.description else write(spec)
+    pairs = [
+        (before, now) for before, now in zip(said.values(), found, strict=True) if now is not None
+    ]
+    if any(now.kind is not None for _, now in pairs):
+        yield definition
+        return
+    for before, now in pairs:
+        same = before.parameters == now.parameters and before.description == now.description
+        yield definition if same else write(now)
+
+
+def omit_offers(request: Request, protocol: str) -> Request:
+    """The same request without messages that only offer tools, in the words of another protocol.
+
+    Their tools are offered with the others.
+    """
+    messages = request.messages
+    kept = tuple(each for each in messages if not _only_offers(each, protocol))
+    return request if len(kept) == len(messages) else replace(request, messages=kept)
+
+
+def _only_offers(message: Message, protocol: str) -> bool:
+    foreign = message.native is not None and message.native.protocol != protocol
+    return foreign and message.role is Role.SYSTEM and not message.parts
 
 
 def name_calls(request: Request) -> Request:
@@ -274,6 +340,11 @@ def _rename_part(part: Part, offered: Collection[str]) -> Part:
 # ── Reading ─────────────────────────────────────────────────────────────────────────
 
 
+ReadKinds: TypeAlias = Callable[[Any, str], "Sequence[ToolSpec] | None"]
+"""Reads a definition, at this path, of tools that are not plain functions but the client's own;
+None for all others."""
+
+
 @dataclass(frozen=True, slots=True)
 class RequestTools:
     """The tools of a request as they were read."""
@@ -281,19 +352,19 @@ class RequestTools:
     specs: tuple[ToolSpec, ...]
     natives: tuple[Native, ...]
     said: tuple[Any, ...]
-    """The definitions that say more than a `ToolSpec` holds."""
+    """All definitions, if one of them says more than a `ToolSpec` holds."""
 
     @property
     def names(self) -> frozenset[str]:
         """Names that `tool_choice` may use."""
-        return frozenset({spec.name for spec in self.specs}.union(*map(_names, self.natives)))
+        kinds = (spec.kind for spec in self.specs if spec.kind is not None)
+        own = {kind.name or kind.type for kind in kinds}
+        specs = {spec.name for spec in self.specs}
+        return frozenset(specs.union(own, *map(_names, self.natives)))
 
 
 def tool_names(request: Request) -> frozenset[str]:
-    """The names that a call may have: of the request's tools, and of those in native form.
-
-    Some tools in native form (Anthropic's `bash`, OpenAI's custom tools) are run by the client.
-    """
+    """The names that a call may have: of the request's tools, and of those in native form."""
     return RequestTools(request.tools, request.native_tools, ()).names
 
 
@@ -303,36 +374,43 @@ def read_tools(
     *,
     functions: Collection[str | None],
     write: _Write,
+    read: ReadKinds | None = None,
 ) -> RequestTools:
     """Read the definitions of a request.
 
-    `functions` are the types by which a definition says that it is a function of the client's; all
-    others are the upstream's.
+    `functions` are the types by which a definition says that it is a function of the client's, and
+    `read` reads the client's other tools. What is left is run by the upstream.
     """
     specs: list[ToolSpec] = []
     natives: list[Native] = []
-    said: list[Any] = []
+    plain_only = True
     for place, definition in enumerate(definitions or ()):
-        fields = fit(definition, dict[str, Any], at=f"tools[{place}]")
-        if fields.get("type") not in functions:
-            natives.append(Native(protocol, definition))
+        at = f"tools[{place}]"
+        fields = fit(definition, dict[str, Any], at=at)
+        kinds = read(definition, at) if read is not None else None
+        if kinds is not None:
+            specs += kinds
+        elif fields.get("type") in functions:
+            specs.append(read_function(definition, at))
+            plain_only = plain_only and write(specs[-1]) == definition
             continue
-        spec = _read_spec(definition, place)
-        specs.append(spec)
-        if write(spec) != definition:
-            said.append(definition)
-    return RequestTools(tuple(specs), tuple(natives), tuple(said))
+        else:
+            natives.append(Native(protocol, definition))
+        plain_only = False
+    said = () if plain_only else tuple(definitions or ())
+    return RequestTools(name_tools(specs), tuple(natives), said)
 
 
-def _read_spec(definition: Any, place: int) -> ToolSpec:
+def read_function(definition: Any, at: str) -> ToolSpec:
+    """Read a plain function; `at` is the path of its definition."""
     try:
         specs = list(read_offer([definition]).values())
     except InadmissibleTools as error:
         problem = next(each for each in error.problems if isinstance(each, Problem))
-        param = f"tools[{place}]{problem.path.removeprefix('$[0]')}"
+        param = f"{at}{problem.path.removeprefix('$[0]')}"
         raise refuse(param, f"{problem.received} is not {problem.expected}") from None
     if not specs:
-        raise refuse(f"tools[{place}].name", "a function has a name")
+        raise refuse(f"{at}.name", "a function has a name")
     return specs[0]
 
 
@@ -342,6 +420,17 @@ def _names(native: Native) -> set[str]:
     names = [definition.get("name"), custom.get("name") if isinstance(custom, Mapping) else None]
     found = {name for name in names if isinstance(name, str)}
     return found or {str(definition.get("type"))}
+
+
+# It finds tools that wait to be loaded. Where all tools are offered at once, it has nothing to do.
+_SEARCH = "tool_search"
+
+
+def foreign_tools(request: Request, protocol: str) -> tuple[str, ...]:
+    """Return the tools that only another protocol's upstreams run, by their types."""
+    foreign = (tool.value for tool in request.native_tools if tool.protocol != protocol)
+    types = (str(value.get("type")) for value in foreign)
+    return tuple(dict.fromkeys(kind for kind in types if not kind.startswith(_SEARCH)))
 
 
 # Images, sounds and documents, and the words for what a protocol cannot carry.

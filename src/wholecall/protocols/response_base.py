@@ -24,7 +24,7 @@ from wholecall.errors import (
     WholecallError,
 )
 from wholecall.events import JSON, Call, Opened, Reasoning, Usage
-from wholecall.messages import PastCall
+from wholecall.messages import PastCall, ToolKind
 from wholecall.protocols.decoder import CUSTOM, count_reasoning, plain
 
 SERVER = 500
@@ -176,6 +176,8 @@ class ResponseHead:
     rest: Mapping[str, Any] = field(default_factory=dict)
     """Other fields that are handed on: `system_fingerprint`, `service_tier`, … They never
     replace what the encoder itself writes."""
+    kinds: Mapping[str, ToolKind] = field(default_factory=dict)
+    """The forms of the client's tools that are not plain functions, by their names."""
     clock: Callable[[], float] | None = None
     """Returns the seconds since 1970, for the time at which the answer is complete."""
 
@@ -278,6 +280,27 @@ class FinishReason:
 
     reason: str
     native: str | None = None
+
+
+# Items of an answer after which it is the client's turn, although they are not calls to check.
+_WAITING = frozenset(
+    {
+        CUSTOM,
+        "custom_tool_call",
+        "shell_call",
+        "local_shell_call",
+        "apply_patch_call",
+        "computer_call",
+        "mcp_approval_request",
+    }
+)
+
+
+def waits_for_client(native: Mapping[str, Any]) -> bool:
+    """Return True if the client has to act on a block before the answer can continue."""
+    kind = native.get("type")
+    searches = kind == "tool_search_call" and native.get("execution") == "client"
+    return searches or (isinstance(kind, str) and kind in _WAITING)
 
 
 def is_for_client(native: Mapping[str, Any]) -> bool:

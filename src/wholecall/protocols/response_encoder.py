@@ -40,8 +40,8 @@ from wholecall.protocols.response_base import (
     FinishReason,
     Writer,
     dump,
-    is_for_client,
     read_failure,
+    waits_for_client,
 )
 
 _REPLACEMENT = "\ufffd"
@@ -217,7 +217,7 @@ class Delivery:
 
     def _add_block(self, event: ProviderBlock) -> bytes:
         frames = self._writer.add_block(event.native)
-        self._called = self._called or (bool(frames) and is_for_client(event.native))
+        self._called = self._called or (bool(frames) and waits_for_client(event.native))
         return frames
 
     # ── Calls ───────────────────────────────────────────────────────────────────────
@@ -356,7 +356,7 @@ def _put_together(events: list[Event], upstream: str) -> GatheredChoice:
 
 
 def _is_call(part: Part) -> bool:
-    own = isinstance(part, Native) and is_for_client(part.value)
+    own = isinstance(part, Native) and waits_for_client(part.value)
     return own or isinstance(part, PastCall)
 
 

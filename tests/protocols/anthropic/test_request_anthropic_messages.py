@@ -19,6 +19,7 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
+from wholecall.protocols.anthropic.client_tools import read_kinds
 from wholecall.protocols.anthropic.request import decode
 
 PROTOCOL = "anthropic"
@@ -44,8 +45,8 @@ def read(*messages: Any, **fields: Any) -> Request:
         (
             {"tools": [TOOL, BASH], "tool_choice": {"type": "tool", "name": "bash"}},
             {
-                "tools": (ToolSpec("f", SCHEMA),),
-                "native_tools": (Native(PROTOCOL, BASH),),
+                "tools": (ToolSpec("f", SCHEMA), *(read_kinds(BASH, "") or ())),
+                "rest": Native(PROTOCOL, {"tools": [TOOL, BASH]}),
                 "choice": Choice(Mode.REQUIRED, ("bash",)),
             },
         ),

@@ -16,10 +16,12 @@ from wholecall.messages import (
     Request,
     Result,
     Role,
+    ToolKind,
     ToolSpec,
 )
 from wholecall.protocols.openai_chat.request import decode, encode
 from wholecall.protocols.request_fields import ANY_OBJECT
+from wholecall.protocols.tool_kinds import text_tool
 
 PROTOCOL = "openai-chat"
 SCHEMA = {"type": "object"}
@@ -115,7 +117,10 @@ def read(*messages: Any, **fields: Any) -> Request:
         ),
         (
             {"tools": [{"type": "custom", "custom": {"name": "c"}}]},
-            {"native_tools": (Native(PROTOCOL, {"type": "custom", "custom": {"name": "c"}}),)},
+            {
+                "tools": (text_tool(ToolKind(PROTOCOL, "custom", "c")),),
+                "rest": Native(PROTOCOL, {"tools": [{"type": "custom", "custom": {"name": "c"}}]}),
+            },
         ),
     ],
 )
@@ -176,6 +181,7 @@ MESSAGES: list[tuple[dict[str, Any], Role, list[Any]]] = [
                 {"id": 7, "function": {"name": "f", "arguments": {"y": 2}}},
                 {"function": {"arguments": "not json"}},
                 {"id": "c", "type": "custom", "custom": {"name": "c", "input": "i"}},
+                {"id": "n", "type": "new", "new": {}},
             ],
         },
         Role.ASSISTANT,
@@ -188,7 +194,8 @@ MESSAGES: list[tuple[dict[str, Any], Role, list[Any]]] = [
             PastCall(id="a", name="f", arguments={"x": 1}, extras={"extra_content": {"google": 1}}),
             PastCall(id="7", name="f", arguments={"y": 2}),
             PastCall(id="", name="", arguments={}),
-            Native(PROTOCOL, {"id": "c", "type": "custom", "custom": {"name": "c", "input": "i"}}),
+            PastCall(id="c", name="c", arguments={"input": "i"}),
+            Native(PROTOCOL, {"id": "n", "type": "new", "new": {}}),
         ],
     ),
     ({"role": "assistant", "content": None, "reasoning": "h"}, Role.ASSISTANT, [Reasoning("h")]),

@@ -50,6 +50,7 @@ def read(**fields: Any) -> Request:
                 "tools": (ToolSpec("f", SCHEMA),),
                 "native_tools": (Native(PROTOCOL, {"type": "web_search"}),),
                 "choice": Choice(Mode.REQUIRED),
+                "rest": Native(PROTOCOL, {"tools": [TOOL, {"type": "web_search"}]}),
             },
         ),
         (

@@ -8,6 +8,7 @@ RECORD = WireProtocol(
     name=request.PROTOCOL,
     provider="openai",
     decoder=stream.Decoder,
+    decoder_for=stream.Decoder,
     framing=SseFraming,
     kinds=("chat.completion",),
     fields=(frozenset({"choices"}),),

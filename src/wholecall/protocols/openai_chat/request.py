@@ -28,6 +28,7 @@ from wholecall.messages import (
     Role,
     Special,
     Tool,
+    ToolKind,
     ToolSpec,
     Wire,
     allow_all,
@@ -36,7 +37,7 @@ from wholecall.messages import (
     read_choice,
     restrict,
 )
-from wholecall.protocols.decoder import plain, present
+from wholecall.protocols.decoder import CUSTOM, plain, present
 from wholecall.protocols.history import System, Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
@@ -81,6 +82,15 @@ from wholecall.protocols.request_fields import (
     write_format,
     write_user,
 )
+from wholecall.protocols.tool_kinds import (
+    INPUT,
+    WireNames,
+    express_choice,
+    kinds_of,
+    read_input,
+    settle_choice,
+    text_tool,
+)
 
 PROTOCOL = "openai-chat"
 CALL_EXTRAS = ("extra_content", "thought_signature", "provider_specific_fields")
@@ -96,13 +106,14 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     rest = rest_of(request, PROTOCOL)
     target = _place_system(target or traits.target, request.options.one_system)
     mended = mend(PROTOCOL, list(_write_messages(request)), target=target)
-    tools = list_tools(request, PROTOCOL, write=write_tool)
+    tools = list_tools(request, PROTOCOL, write=write_tool, read=read_kinds)
+    choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
     said = request.choice != Choice() and bool(tools)
     body = {
         "model": request.model,
         "messages": [*mended.system, *mended.messages],
         "tools": tools or None,
-        **(CHOICE.encode(request.choice).fields if said else {}),
+        **(CHOICE.encode(choice).fields if said else {}),
         "stream": request.stream,
         "stream_options": _WITH_USAGE if request.stream and traits.usage_on_demand else None,
         _name_cap(traits, rest): request.max_tokens,
@@ -186,6 +197,22 @@ def _keep(rest: Mapping[str, Any], request: Request) -> dict[str, Any]:
     return without(rest, dropped)
 
 
+def read_kinds(definition: Any, at: str) -> Sequence[ToolSpec] | None:
+    """Read the definition of a custom tool, which takes free text; None for any other."""
+    if not isinstance(definition, Mapping) or definition.get("type") != CUSTOM:
+        return None
+    fields = fit(definition.get(CUSTOM), shapes.CustomTool, at=f"{at}.{CUSTOM}")
+    grammar = fields.format.grammar if fields.format is not None else None
+    return [
+        text_tool(
+            ToolKind(PROTOCOL, CUSTOM, fields.name),
+            description=fields.description or "",
+            syntax=grammar.syntax if grammar is not None else "",
+            grammar=grammar.definition if grammar is not None else "",
+        )
+    ]
+
+
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool."""
     fields = {"name": spec.name, "description": spec.description or None}
@@ -209,11 +236,13 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 def _write_messages(request: Request) -> Iterator[Any]:
     # Where reasoning must go back, another provider's is better than none.
     sealed = chat_traits(request.model).target.reasoning_required
+    kinds = kinds_of(request.tools, PROTOCOL)
     for are_results, group in groupby(request.messages, lambda each: each.role is Role.TOOL):
         messages = list(group)
         for message in messages:
             natives = natives_of(message, PROTOCOL)
-            yield from natives if natives is not None else _write(message, sealed=sealed)
+            wire = natives if natives is not None else _write(message, kinds, sealed=sealed)
+            yield from wire
         if are_results:
             yield from _show_media(messages)
 
@@ -222,13 +251,11 @@ def _results(message: Message) -> list[CallResult]:
     return [part for part in message.parts if isinstance(part, CallResult)]
 
 
-def _write(message: Message, *, sealed: bool) -> Iterable[Any]:
+def _write(message: Message, kinds: Mapping[str, ToolKind], *, sealed: bool) -> Iterable[Any]:
     if message.role is Role.TOOL:
         return map(_write_result, _results(message))
     if message.role is Role.ASSISTANT:
-        return [_write_answer(message, sealed=sealed)]
-    if message.role is Role.SYSTEM and not message.parts:
-        return []
+        return [_write_answer(message, kinds, sealed=sealed)]
     return [{"role": message.role.value, "content": _CONTENT.write(message.parts)}]
 
 
@@ -250,8 +277,11 @@ def _show_media(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": _CONTENT.write(shown)}
 
 
-def _write_answer(message: Message, *, sealed: bool) -> dict[str, Any]:
-    calls = [_write_past_call(part) for part in message.parts if isinstance(part, PastCall)]
+def _write_answer(
+    message: Message, kinds: Mapping[str, ToolKind], *, sealed: bool
+) -> dict[str, Any]:
+    past = [part for part in message.parts if isinstance(part, PastCall)]
+    calls = [_write_past_call(call, kinds.get(call.name)) for call in past]
     thoughts = [part for part in message.parts if isinstance(part, Reasoning)]
     return {
         "role": "assistant",
@@ -261,15 +291,21 @@ def _write_answer(message: Message, *, sealed: bool) -> dict[str, Any]:
     }
 
 
-def write_call(call: Call | PastCall, arguments: str) -> dict[str, Any]:
+def write_call(
+    call: Call | PastCall, arguments: str, *, kind: ToolKind | None = None
+) -> dict[str, Any]:
     """Write an entry of `tool_calls`, with the fields that this protocol wants back with it."""
+    if kind is not None:
+        custom = {"name": kind.name, "input": read_input(call.arguments)}
+        return {"id": call.id, "type": CUSTOM, CUSTOM: custom}
     entry = {"id": call.id, "type": "function"}
     function = {"name": call.name, "arguments": arguments}
     return {**entry, "function": function, **pick(call.extras, CALL_EXTRAS)}
 
 
-def _write_past_call(call: PastCall) -> dict[str, Any]:
-    return write_call(call, call.raw or write_arguments(plain(call.arguments))[0])
+def _write_past_call(call: PastCall, kind: ToolKind | None) -> dict[str, Any]:
+    text = call.raw or write_arguments(plain(call.arguments))[0]
+    return write_call(call, text, kind=kind)
 
 
 def _write_reasoning(parts: Sequence[Reasoning], *, sealed: bool) -> dict[str, Any]:
@@ -321,11 +357,16 @@ def decode(body: Mapping[str, Any]) -> Request:
     fields = fit(body, shapes.ChatBody)
     wrapped = [{"type": "function", "function": each} for each in fields.functions or ()]
     tools = read_tools(
-        [*(fields.tools or ()), *wrapped], PROTOCOL, functions=_FUNCTIONS, write=write_tool
+        [*(fields.tools or ()), *wrapped],
+        PROTOCOL,
+        functions=_FUNCTIONS,
+        write=write_tool,
+        read=read_kinds,
     )
+    choice = read_choice(CHOICE, _say_one(body), offered=tools.names)
     output, more = _read_output(fields.response_format)
     stop = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
-    history = _History()
+    history = _History(WireNames(tools.specs, PROTOCOL))
     rest = {
         **without(body, shapes.ChatBody.__struct_fields__),
         **({"tools": list(tools.said)} if tools.said else {}),
@@ -337,7 +378,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         messages=tuple(history.read(each, at) for at, each in enumerate(fields.messages)),
         tools=tools.specs,
         native_tools=tools.natives,
-        choice=read_choice(CHOICE, _say_one(body), offered=tools.names),
+        choice=settle_choice(choice, tools.specs, protocol=PROTOCOL),
         stream=bool(fields.stream),
         max_tokens=_cap(fields),
         temperature=fields.temperature,
@@ -395,7 +436,8 @@ def _read_output(
 class _History:
     """The messages of a request, read one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: WireNames) -> None:
+        self._tools = tools
         self._names: dict[str, str] = {}
         """The tools of earlier calls, by the ids of the calls."""
         self._unanswered = ""
@@ -449,9 +491,13 @@ class _History:
 
     def _call(self, native: Mapping[str, Any], place: int) -> Part:
         entry = fit(native, shapes.PastToolCall, at=f"messages[{self._at}].tool_calls[{place}]")
-        if entry.function is None:
-            return Native(PROTOCOL, native)
         id = read_id(entry.id)
+        if entry.function is None and entry.custom is None:
+            return Native(PROTOCOL, native)
+        if entry.function is None:
+            custom = entry.custom or shapes.CustomCall()
+            name = self._names[id] = self._tools.find(CUSTOM, custom.name or "")
+            return PastCall(id=id, name=name, arguments={INPUT: custom.input or ""})
         return replace(self._remember(id, entry.function), extras=pick(native, CALL_EXTRAS))
 
     def _remember(self, id: str, function: shapes.FunctionEntry) -> PastCall:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
-from wholecall.messages import Native, Part, PastCall
+from wholecall.messages import Native, Part, PastCall, ToolKind
 from wholecall.protocols.answer_message import NOTES
 from wholecall.protocols.decoder import DECLINED
 from wholecall.protocols.openai_chat.request import (
@@ -79,6 +79,7 @@ class ChatWriter:
         self._after = (b'],"usage":null}' if style.usage else b"]}") + END
         self._tells_usage = style.usage
         self._make_choice = _FunctionChoice if style.functions else _ChatChoice
+        self._kinds = head.kinds
 
     def begin(self, _: Usage | None) -> bytes:
         """Nothing: the first choice begins the stream."""
@@ -86,7 +87,7 @@ class ChatWriter:
 
     def choice(self, index: int) -> ChoiceWriter:
         """The writer of a choice."""
-        return self._make_choice(index, self._before, after=self._after)
+        return self._make_choice(index, self._before, after=self._after, kinds=self._kinds)
 
     def finish(self, finishes: Mapping[int, FinishReason], usage: Usage | None) -> bytes:
         """A finish for each choice, the usage, and the terminator."""
@@ -123,13 +124,17 @@ class _ChatChoice:
         "_before",
         "_call_end",
         "_calls",
+        "_kinds",
         "_places",
         "_say",
         "_think",
         "_words_end",
     )
 
-    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
+    def __init__(
+        self, index: int, before: bytes, *, after: bytes, kinds: Mapping[str, ToolKind]
+    ) -> None:
+        self._kinds = kinds
         self._before = before + f'{{"index":{index},"delta":'.encode()
         self._after = b',"finish_reason":null}' + after
         # The frames around a piece of text, of reasoning, of arguments.
@@ -168,10 +173,14 @@ class _ChatChoice:
 
     def add_call(self, call: Call, arguments: str) -> bytes:
         """One entry with all that there is."""
-        return self._entry(self._take_place(), write_call(call, arguments))
+        entry = write_call(call, arguments, kind=self._kinds.get(call.name))
+        return self._entry(self._take_place(), entry)
 
     def open_call(self, opened: Opened) -> bytes:
-        """The first entry of a call: id and name, which are not sent again."""
+        """The first entry of a call: id and name, which are not sent again. Free text comes
+        whole."""
+        if opened.name in self._kinds:
+            return _NOTHING
         place = self._take_place()
         grow = b'{"tool_calls":[{"index":%d,"function":{"arguments":' % place
         self._places[opened.number] = place, self._before + grow
@@ -180,10 +189,13 @@ class _ChatChoice:
 
     def grow_call(self, number: int, text: str) -> bytes:
         """A further entry of a call: more of its arguments."""
-        return self._places[number][1] + quote(text) + self._call_end
+        place = self._places.get(number)
+        return _NOTHING if place is None else place[1] + quote(text) + self._call_end
 
-    def close_call(self, call: Call, __: str) -> bytes:
+    def close_call(self, call: Call, arguments: str) -> bytes:
         """The protocol has no word for it. What goes back with the call is known only now."""
+        if call.number not in self._places:
+            return self.add_call(call, arguments)
         (place, _), extras = self._places.pop(call.number), pick(call.extras, CALL_EXTRAS)
         return self._entry(place, extras) if extras else _NOTHING
 
@@ -203,8 +215,10 @@ class _FunctionChoice(_ChatChoice):
 
     __slots__ = ()
 
-    def __init__(self, index: int, before: bytes, *, after: bytes) -> None:
-        super().__init__(index, before, after=after)
+    def __init__(
+        self, index: int, before: bytes, *, after: bytes, kinds: Mapping[str, ToolKind]
+    ) -> None:
+        super().__init__(index, before, after=after, kinds=kinds)
         self._call_end = b"}}" + self._after
 
     def add_call(self, call: Call, arguments: str) -> bytes:
@@ -249,15 +263,20 @@ def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
-        "choices": [_write_choice(index, said) for index, said in sorted(whole.choices.items())],
+        "choices": [
+            _write_choice(index, said, kinds=head.kinds)
+            for index, said in sorted(whole.choices.items())
+        ],
     }
     if whole.usage is not None:
         fields["usage"] = write_usage(whole.usage)
     return head.complete(fields)
 
 
-def _write_choice(index: int, said: GatheredChoice) -> dict[str, Any]:
-    message = _write_message(said.parts)
+def _write_choice(
+    index: int, said: GatheredChoice, *, kinds: Mapping[str, ToolKind]
+) -> dict[str, Any]:
+    message = _write_message(said.parts, kinds)
     if any(DECLINED in note for note in said.notes):
         message |= {"content": None, DECLINED: message["content"]}
     annotations = [each for note in said.notes for each in note.get(_ANNOTATIONS, ())]
@@ -278,7 +297,7 @@ def _join_logprobs(pieces: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return joined
 
 
-def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
+def _write_message(parts: Iterable[Part], kinds: Mapping[str, ToolKind]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None}
     for part in parts:
         match part:
@@ -287,7 +306,7 @@ def _write_message(parts: Iterable[Part]) -> dict[str, Any]:
             case Reasoning():
                 _add_reasoning(message, part)
             case PastCall():
-                call = write_call(part, write_past(part))
+                call = write_call(part, write_past(part), kind=kinds.get(part.name))
                 message.setdefault("tool_calls", []).append(call)
             case Native() if is_for_client(part.value):
                 message.setdefault("tool_calls", []).append(part.value)

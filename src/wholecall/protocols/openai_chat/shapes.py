@@ -18,6 +18,23 @@ class CustomCall(msgspec.Struct):
     input: str | None = None
 
 
+class CustomGrammar(msgspec.Struct):
+    definition: str = ""
+    syntax: str = ""
+
+
+class CustomFormat(msgspec.Struct):
+    """The form of a custom tool's text; without a grammar it is any text."""
+
+    grammar: CustomGrammar | None = None
+
+
+class CustomTool(msgspec.Struct):
+    name: str
+    description: str | None = None
+    format: CustomFormat | None = None
+
+
 class FunctionEntry(msgspec.Struct):
     name: str | None = None
     arguments: Any = None  # text, a piece of it, an object, null
@@ -112,6 +129,7 @@ class ChatMessage(msgspec.Struct):
 class PastToolCall(msgspec.Struct):
     id: str | int | None = None
     function: FunctionEntry | None = None  # missing from a custom tool's
+    custom: CustomCall | None = None
 
 
 class ImageUrl(msgspec.Struct):

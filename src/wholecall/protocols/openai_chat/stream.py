@@ -23,6 +23,7 @@ from wholecall.events import (
     Terminated,
     Text,
 )
+from wholecall.messages import ToolSpec
 from wholecall.protocols.decoder import (
     CUSTOM,
     UNREADABLE,
@@ -43,6 +44,8 @@ from wholecall.protocols.decoder import (
     read_usage,
 )
 from wholecall.protocols.openai_chat import shapes
+from wholecall.protocols.openai_chat.request import PROTOCOL
+from wholecall.protocols.tool_kinds import INPUT, OwnCall, WireNames
 
 _MESSAGES = ("delta", "message")
 _OF_A_CALL = frozenset({"function", "name", "arguments", "custom", "id", "index"})
@@ -138,9 +141,9 @@ def _message_of(choice: shapes.ChatChoice) -> Any:
 
 # Calls of OpenAI's custom tools, which take any text instead of arguments.
 #
-# No schema says what such a text should be, and nothing in it shows where it ends. So a call is
-# handed on as it is, to clients that know such tools, when its choice has ended well; of one that
-# the output limit ended, without the last. It is never run here.
+# Nothing in such a text shows where it ends. So a call is whole when its choice has ended well; the
+# last of a choice that the output limit ended was cut. If the request does not say that it offers
+# such tools, calls of them are handed on as they are.
 
 
 _CUT = frozenset({Hint.LENGTH})
@@ -159,9 +162,10 @@ class _Draft:
 class CustomCalls:
     """Those of one answer, being built."""
 
-    __slots__ = ("_drafts",)
+    __slots__ = ("_drafts", "_names")
 
-    def __init__(self) -> None:
+    def __init__(self, names: WireNames) -> None:
+        self._names = names
         self._drafts: dict[int, dict[Any, _Draft]] = {}
         """By the choice, and by the index in it."""
 
@@ -198,14 +202,25 @@ class CustomCalls:
         draft.name = draft.name or piece.name or ""
         draft.input.add(piece.input or "")
 
-    def release(self, choice: int, hint: Hint | None = None) -> Iterator[ProviderBlock]:
+    def release(self, choice: int, hint: Hint | None = None) -> Iterator[Delta]:
         """A choice is over, and so are those of its calls that came whole."""
-        drafts = list(self._drafts.pop(choice, {}).values())
+        drafts = self._drafts.pop(choice, {})
         if not drafts or hint in _VOID:
             return
-        for draft in drafts[:-1] if hint in _CUT else drafts:
-            called = {"name": draft.name, "input": draft.input.join()}
-            yield ProviderBlock({"id": draft.id, "type": CUSTOM, CUSTOM: called})
+        last = list(drafts)[-1]
+        for slot, draft in drafts.items():
+            cut = hint in _CUT and slot == last
+            if self._names.has(CUSTOM):
+                yield from self._state(slot, draft, cut=cut)
+            elif not cut:
+                called = {"name": draft.name, "input": draft.input.join()}
+                yield ProviderBlock({"id": draft.id, "type": CUSTOM, CUSTOM: called})
+
+    def _state(self, slot: Any, draft: _Draft, *, cut: bool) -> Iterator[Delta]:
+        name = self._names.find(CUSTOM, draft.name)
+        arguments = {INPUT: draft.input.join()}
+        call = OwnCall(slot=f"{CUSTOM} {slot}", name=name, id=draft.id, arguments=arguments)
+        return call.state(cut=cut)
 
     @property
     def choices(self) -> tuple[int, ...]:
@@ -231,13 +246,13 @@ _CHUNK = msgspec.json.Decoder(shapes.ChatChunk)
 
 
 class Decoder:
-    """Reads one stream, or one whole answer."""
+    """Reads one stream, or one whole answer. `tools` are those of the request."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Iterable[ToolSpec] = ()) -> None:
         self._modern: set[int] = set()
         """The choices that send `tool_calls`; a `function_call` there says the same again."""
         self._held: dict[int, _LegacyCall] = {}
-        self._custom = CustomCalls()
+        self._custom = CustomCalls(WireNames(tools, PROTOCOL))
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""

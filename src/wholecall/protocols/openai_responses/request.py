@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, groupby, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
@@ -25,21 +26,24 @@ from wholecall.messages import (
     Role,
     Special,
     Tool,
+    ToolKind,
     ToolSpec,
     read_choice,
 )
-from wholecall.protocols.decoder import plain, present
+from wholecall.protocols.decoder import CUSTOM, plain, present
 from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
-from wholecall.protocols.openai_responses import shapes
+from wholecall.protocols.openai_responses import shapes, tool_items
 from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
+from wholecall.protocols.openai_responses.tool_items import BY_CALL, BY_RESULT
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
     ContentForm,
     ContentPart,
     JsonSchema,
+    RequestTools,
     complete,
     fit,
     foreign_options,
@@ -53,6 +57,7 @@ from wholecall.protocols.request_fields import (
     read_address,
     read_data,
     read_effort,
+    read_function,
     read_id,
     read_refusal,
     read_text,
@@ -65,8 +70,16 @@ from wholecall.protocols.request_fields import (
     write_address,
     write_user,
 )
+from wholecall.protocols.tool_kinds import (
+    FUNCTION,
+    WireNames,
+    express_choice,
+    kinds_of,
+    name_tools,
+    settle_choice,
+)
 
-PROTOCOL = "openai-responses"
+PROTOCOL = tool_items.PROTOCOL
 CALL_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
 """Fields that are sent back with a call, and their names."""
 ITEM = "item"
@@ -83,17 +96,19 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     rest = rest_of(request, PROTOCOL)
     instructions, messages = _split_instructions(request.messages)
-    items = [item for message in messages for item in _write(message)]
+    kinds = kinds_of(request.tools, PROTOCOL)
+    items = [item for message in messages for item in _write(message, kinds)]
     continues = any(rest.get(name) for name in _CONTINUES)
     mended = mend(PROTOCOL, items, target=target or OPENAI_RESPONSES, continues=continues)
-    tools = list_tools(request, PROTOCOL, write=write_tool)
-    said = request.choice != Choice() and bool(tools)
+    tools = list_tools(request, PROTOCOL, write=write_tool, read=tool_items.read_kinds)
+    choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
+    said = request.choice != Choice() and bool(tools or kinds)
     body = {
         "model": request.model,
         "instructions": instructions,
         "input": [*mended.system, *mended.messages],
         "tools": tools or None,
-        **(CHOICE.encode(request.choice).fields if said else {}),
+        **(CHOICE.encode(choice).fields if said else {}),
         "stream": request.stream,
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -184,32 +199,42 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any]:
 # ── Items ───────────────────────────────────────────────────────────────────────────
 
 
-def _write(message: Message) -> Iterator[Any]:
+_Kinds: TypeAlias = Mapping[str, ToolKind]
+"""The tools that are not plain functions, by their names."""
+
+
+def _write(message: Message, kinds: _Kinds) -> Iterator[Any]:
     natives = natives_of(message, PROTOCOL)
     if natives is not None:
         yield from natives
     elif message.role is Role.TOOL:
-        yield from (_write_result(part) for part in message.parts if isinstance(part, CallResult))
+        results = (part for part in message.parts if isinstance(part, CallResult))
+        yield from (_write_result(part, kinds.get(part.name)) for part in results)
     elif message.role is Role.ASSISTANT:
-        yield from _write_answer(message)
+        yield from _write_answer(message, kinds)
     else:
         content = _CONTENT.write(message.parts)
         yield {"type": "message", "role": message.role.value, "content": content}
 
 
-def _write_result(part: CallResult) -> dict[str, Any]:
+def _write_result(part: CallResult, kind: ToolKind | None) -> dict[str, Any]:
+    item = tool_items.find_form(kind)
+    if item is not None and item.type != CUSTOM:
+        fields = item.write_result(part.result)
+        return {"type": item.result, item.result_id: part.call_id, **fields}
     output: str | list[Any] = speak(part.result)
     if media_in(part.result.content):
         output = _CONTENT.write(part.result.content)
-    return {"type": "function_call_output", "call_id": part.call_id, "output": output}
+    wire = "function_call_output" if item is None else item.result
+    return {"type": wire, "call_id": part.call_id, "output": output}
 
 
-def _write_answer(message: Message) -> Iterator[Any]:
+def _write_answer(message: Message, kinds: _Kinds) -> Iterator[Any]:
     for part, behind in pairwise((*message.parts, None)):
         if isinstance(part, Text):
             yield _write_saying(part, behind)
         elif isinstance(part, PastCall):
-            yield _write_call(part)
+            yield _write_call(part, kinds.get(part.name))
         elif isinstance(part, Reasoning) and ITEM in part.extras:
             # Fields that are null in an answer are unknown ones in a request.
             yield present(part.extras[ITEM])
@@ -228,13 +253,17 @@ def _write_saying(part: Text, behind: object) -> dict[str, Any]:
     return {**item, "status": "completed", **envelope, "content": content}
 
 
-def _write_call(call: PastCall) -> dict[str, Any]:
-    text = call.raw or write_arguments(plain(call.arguments))[0]
-    item = {"call_id": call.id, "name": call.name, "arguments": text}
+def _write_call(call: PastCall, kind: ToolKind | None) -> dict[str, Any]:
     extras = pick_extras(call)
     if call.provider_id not in (None, call.id):
         extras.pop("id", None)  # under this id the upstream knows a call by another name
-    return {"type": "function_call", **extras, **item}
+    item = tool_items.find_form(kind)
+    if kind is not None and item is not None:
+        fields = item.write_call(kind, plain(call.arguments))
+        return {"type": item.call, **extras, "call_id": call.id, "status": "completed", **fields}
+    text = call.raw or write_arguments(plain(call.arguments))[0]
+    named = {"name": call.name} if kind is None else tool_items.wire_name(kind)
+    return {"type": "function_call", **extras, "call_id": call.id, **named, "arguments": text}
 
 
 # ── Content ─────────────────────────────────────────────────────────────────────────
@@ -285,6 +314,13 @@ def _read_mcp(ref: Field, _: Offered) -> Tool:
     return Special("mcp", name.value or "", server.value)
 
 
+def _read_function(ref: Field, offered: Offered) -> Tool:
+    name, namespace = ref.read_name(offered), ref.member(tool_items.NAMESPACE)
+    if not isinstance(namespace.value, str | None):
+        raise namespace.refuse("the name of a namespace")
+    return Special(FUNCTION, name, namespace.value) if namespace.value else name
+
+
 def _read_hosted(ref: Field, _: Offered) -> Tool:
     return Special(ref.read_object()["type"])
 
@@ -292,14 +328,15 @@ def _read_hosted(ref: Field, _: Offered) -> Tool:
 def _write_responses_tool(tool: Tool) -> dict[str, Any]:
     if isinstance(tool, str):
         return {"type": "function", "name": tool}
-    ref = {"type": tool.type, "server_label": tool.server, "name": tool.name}
+    place = tool_items.NAMESPACE if tool.type in (FUNCTION, CUSTOM) else "server_label"
+    ref = {"type": tool.type, place: tool.server, "name": tool.name}
     return {key: value for key, value in ref.items() if value}
 
 
 CHOICE = OpenAIForm(
     words=WORDS,
     readers={
-        "function": Field.read_name,
+        "function": _read_function,
         "custom": read_custom(Field.read_name),
         "mcp": _read_mcp,
         **dict.fromkeys(_HOSTED, _read_hosted),
@@ -326,7 +363,9 @@ _FUNCTIONS = ("function",)
 def decode(body: Mapping[str, Any]) -> Request:
     """Read the body of a request."""
     fields = fit(body, shapes.ResponsesBody)
-    tools = read_tools(fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool)
+    tools = _read_all_tools(fields)
+    names = WireNames(tools.specs, PROTOCOL)
+    choice = read_choice(CHOICE, body, offered=tools.names)
     output, more = _read_format(fields.text or {})
     rest = {
         **without(body, shapes.ResponsesBody.__struct_fields__),
@@ -336,12 +375,12 @@ def decode(body: Mapping[str, Any]) -> Request:
     return Request(
         model=fields.model,
         messages=(
-            *_read_messages(fields.instructions, "instructions", role=Role.SYSTEM),
-            *_read_messages(fields.input, "input", role=Role.USER),
+            *_read_messages(fields.instructions, "instructions", role=Role.SYSTEM, names=names),
+            *_read_messages(fields.input, "input", role=Role.USER, names=names),
         ),
         tools=tools.specs,
         native_tools=tools.natives,
-        choice=read_choice(CHOICE, body, offered=tools.names),
+        choice=settle_choice(choice, tools.specs, protocol=PROTOCOL),
         stream=bool(fields.stream),
         max_tokens=fields.max_output_tokens,
         temperature=fields.temperature,
@@ -350,6 +389,27 @@ def decode(body: Mapping[str, Any]) -> Request:
         options=_read_options(body),
         rest=keep_rest(PROTOCOL, rest),
     )
+
+
+def _read_all_tools(fields: shapes.ResponsesBody) -> RequestTools:
+    """Read the listed tools, and those that items of the input bring along."""
+    listed = read_tools(
+        fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool, read=tool_items.read_kinds
+    )
+    specs, natives = [*listed.specs], [*listed.natives]
+    for definition, at in tool_items.read_inline(fields.input):
+        found = tool_items.read_kinds(definition, at)
+        if found is None and definition.get("type") in _FUNCTIONS:
+            found = [read_function(definition, at)]
+        if found is None:
+            natives.append(Native(PROTOCOL, definition, inline=True))
+        specs += map(_place_inline, found or ())
+    return RequestTools(name_tools(specs), tuple(natives), listed.said)
+
+
+def _place_inline(spec: ToolSpec) -> ToolSpec:
+    kind = spec.kind or ToolKind(PROTOCOL, FUNCTION, spec.name)
+    return replace(spec, kind=replace(kind, inline=True))
 
 
 def _read_format(text: Mapping[str, Any]) -> tuple[OutputSchema | None, Mapping[str, Any]]:
@@ -365,10 +425,12 @@ def _read_format(text: Mapping[str, Any]) -> tuple[OutputSchema | None, Mapping[
     return output, {**without(text, ["format"]), **({"format": more} if more else {})}
 
 
-def _read_messages(value: str | list[Any] | None, at: str, *, role: Role) -> Iterator[Message]:
+def _read_messages(
+    value: str | list[Any] | None, at: str, *, role: Role, names: WireNames
+) -> Iterator[Message]:
     """Read items, or the words of a role."""
     if isinstance(value, list):
-        yield from _read_items(value, at)
+        yield from _read_items(value, at, names=names)
     elif value:
         yield Message(role, (Text(value),))
 
@@ -376,8 +438,8 @@ def _read_messages(value: str | list[Any] | None, at: str, *, role: Role) -> Ite
 # ── Items ───────────────────────────────────────────────────────────────────────────
 
 
-def _read_items(items: Sequence[Any], at: str) -> Iterator[Message]:
-    read = _Items().read
+def _read_items(items: Sequence[Any], at: str, *, names: WireNames) -> Iterator[Message]:
+    read = _Items(names).read
     placed = [(item, *read(item, f"{at}[{place}]")) for place, item in enumerate(items)]
     for is_answer, group in groupby(placed, lambda each: each[1] is Role.ASSISTANT):
         run = list(group)
@@ -393,18 +455,37 @@ def _read_items(items: Sequence[Any], at: str) -> Iterator[Message]:
 class _Items:
     """The items of a request, read one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: WireNames) -> None:
+        self._tools = names
         self._names: dict[str, str] = {}
         """The tools of earlier calls, by the ids of the calls."""
 
     def read(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         item = fit(native, shapes.InputItem, at=at)
         kind = item.type or ("message" if item.role else "item_reference")
-        reader = _READERS.get(kind)
+        hosted = kind in _SEARCHES and native.get("execution") != "client"
+        reader = None if hosted else _READERS.get(kind)
         if reader is not None:
             return reader(self, native, at)
-        models = kind in _MODELS_ITEMS or kind.endswith("_call")
+        models = hosted or kind in _MODELS_ITEMS or kind.endswith("_call")
         return (Role.ASSISTANT if models else Role.USER), [Native(PROTOCOL, native)]
+
+    def read_own_call(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
+        call, form = fit(native, shapes.PastCallItem, at=at), BY_CALL[native["type"]]
+        name = self._tools.find(form.type, call.name, namespace=call.namespace or "")
+        return self._remember(native, name, arguments=form.read_call(native))
+
+    def read_own_output(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
+        form = BY_RESULT[native["type"]]
+        if form.read_result is None:
+            return self.read_output(native, at)
+        id = read_id(fit(native, shapes.PastCallItem, at=at).call_id)
+        result = form.read_result(native)
+        return Role.TOOL, [CallResult(call_id=id, name=self._names.get(id, ""), result=result)]
+
+    def read_offer(self, _: Any, __: str) -> tuple[Role, Sequence[Part]]:
+        """Say nothing: these tools were read with the others."""
+        return Role.SYSTEM, []
 
     def read_message(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         item = fit(native, shapes.InputItem, at=at)
@@ -418,16 +499,22 @@ class _Items:
 
     def read_call(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         call = fit(native, shapes.PastCallItem, at=at)
-        id = read_id(call.call_id)
-        self._names[id] = call.name
+        name = self._tools.find(FUNCTION, call.name, namespace=call.namespace or "")
         arguments, lost = read_arguments(call.arguments)
         raw = keep_text(call.arguments, lost)
+        return self._remember(native, name, arguments=arguments, raw=raw)
+
+    def _remember(
+        self, native: Any, name: str, *, arguments: Mapping[str, Any], raw: str = ""
+    ) -> tuple[Role, Sequence[Part]]:
+        id = read_id(native.get("call_id"))
+        self._names[id] = name
         extras = {
             key: native[field]
             for key, field in CALL_EXTRAS.items()
             if native.get(field) is not None
         }
-        part = PastCall(id=id, name=call.name, arguments=arguments, extras=extras, raw=raw)
+        part = PastCall(id=id, name=name, arguments=arguments, extras=extras, raw=raw)
         return Role.ASSISTANT, [part]
 
     def read_reasoning(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
@@ -438,7 +525,8 @@ class _Items:
 
     def read_output(self, native: Any, at: str) -> tuple[Role, Sequence[Part]]:
         output = fit(native, shapes.OutputItem, at=at)
-        id = read_id(output.call_id)
+        # Of a local shell's output the id is that of the call.
+        id = read_id(output.id if output.call_id is None else output.call_id)
         parts = _CONTENT.read(output.output, f"{at}.output")
         content = tuple(part for part in parts if isinstance(part, Text | Media))
         name = output.name or self._names.get(id, "")
@@ -460,7 +548,12 @@ _READERS: dict[str, Callable[[_Items, Any, str], tuple[Role, Sequence[Part]]]] =
     "function_call": _Items.read_call,
     "reasoning": _Items.read_reasoning,
     "function_call_output": _Items.read_output,
+    tool_items.ADDITIONAL_TOOLS: _Items.read_offer,
+    **dict.fromkeys(BY_CALL, _Items.read_own_call),
+    **dict.fromkeys(BY_RESULT, _Items.read_own_output),
 }
+# These come from the provider, unless they say that the client acts on them.
+_SEARCHES = frozenset({"tool_search_call", tool_items.SEARCH_RESULT})
 
 
 # ── Content ─────────────────────────────────────────────────────────────────────────

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
-from wholecall.messages import Native, Part, PastCall
+from wholecall.messages import Native, Part, PastCall, ToolKind
 from wholecall.protocols.decoder import DECLINED, Pieces, present
 from wholecall.protocols.openai_chat.response import encode_error
 from wholecall.protocols.openai_responses.request import ITEM, MESSAGE, NOTES, PROTOCOL, pick_extras
+from wholecall.protocols.openai_responses.tool_items import ToolItem, find_form, wire_name
 from wholecall.protocols.request_fields import without
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,
@@ -151,17 +152,26 @@ def reasoning_item(id: str, summary: list[Any]) -> dict[str, Any]:
     return {"id": id, "type": "reasoning", "summary": summary}
 
 
-def call_item(call: Call | PastCall, id: str, *, arguments: str) -> dict[str, Any]:
+def call_item(
+    call: Call | PastCall, id: str, *, arguments: str, kind: ToolKind | None = None
+) -> dict[str, Any]:
     """A function call. The item's own id goes back with it, where the upstream gave one."""
+    named = {"name": call.name} if kind is None else wire_name(kind)
     item = {
         "id": id,
         "type": "function_call",
         "status": COMPLETED,
         "call_id": call.id,
-        "name": call.name,
+        **named,
         "arguments": arguments,
     }
     return {**item, **pick_extras(call)}
+
+
+def own_item(form: ToolItem, call: Call | PastCall, *, kind: ToolKind, id: str) -> dict[str, Any]:
+    """A call of a tool that has a form of its own."""
+    item = {"id": id, "type": form.call, "status": COMPLETED, "call_id": call.id}
+    return {**item, **form.write_call(kind, call.arguments), **pick_extras(call)}
 
 
 # ── The response ────────────────────────────────────────────────────────────────────
@@ -209,19 +219,21 @@ def finish_response(
 def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     """The body of a response. It has one choice; others have no place in it."""
     said, ids = whole.choices[0], ItemIds(head)
-    output = _write_items(said.parts, ids)
+    output = _write_items(said.parts, ids, kinds=head.kinds)
     if any(DECLINED in note for note in said.notes):
         output = [_decline(item) for item in output]
     return finish_response(head, output, finish=said.finish, usage=whole.usage)
 
 
-def _write_items(parts: Iterable[Part], ids: ItemIds) -> list[Any]:
+def _write_items(
+    parts: Iterable[Part], ids: ItemIds, *, kinds: Mapping[str, ToolKind]
+) -> list[Any]:
     items: list[Any] = []
     for part in parts:
         if isinstance(part, Reasoning) and MESSAGE in part.extras:
             items[-1:] = [_complete_message(item, part) for item in items[-1:]]
         else:
-            items += _write_part(part, ids)
+            items += _write_part(part, ids, kinds=kinds)
     return items
 
 
@@ -240,7 +252,9 @@ def _complete_message(item: Mapping[str, Any], behind: Reasoning) -> Mapping[str
     return {**item, **behind.extras[MESSAGE], "content": content}
 
 
-def _write_part(part: Part, ids: ItemIds) -> Iterator[Mapping[str, Any]]:
+def _write_part(
+    part: Part, ids: ItemIds, *, kinds: Mapping[str, ToolKind]
+) -> Iterator[Mapping[str, Any]]:
     match part:
         case Text(text):
             yield message_item(ids.make("msg"), [text_part(text)])
@@ -249,9 +263,16 @@ def _write_part(part: Part, ids: ItemIds) -> Iterator[Mapping[str, Any]]:
         case Reasoning() if part.text:
             yield reasoning_item(ids.make("rs"), [summary_part(part.text)])
         case PastCall():
-            yield call_item(part, ids.make("fc"), arguments=write_past(part))
+            yield _write_call(part, ids, kind=kinds.get(part.name))
         case Native() if part.protocol == PROTOCOL:
             yield part.value
+
+
+def _write_call(part: PastCall, ids: ItemIds, *, kind: ToolKind | None) -> Mapping[str, Any]:
+    form = find_form(kind)
+    if kind is not None and form is not None:
+        return own_item(form, part, kind=kind, id=ids.make(form.prefix))
+    return call_item(part, ids.make("fc"), arguments=write_past(part), kind=kind)
 
 
 # The events of one text in a response: it begins, grows, and is repeated whole.
@@ -403,7 +424,8 @@ class ResponsesWriter:
     def __init__(self, head: ResponseHead, style: ResponseStyle) -> None:
         self._head = head
         self._events = Events()
-        self._items = _Items(self._events, ItemIds(head), native=style.upstream == PROTOCOL)
+        native = style.upstream == PROTOCOL
+        self._items = _Items(self._events, ItemIds(head), kinds=head.kinds, native=native)
         self._begun = False
 
     def begin(self, _: Usage | None) -> bytes:
@@ -474,6 +496,7 @@ class _Items:
         "_events",
         "_held",
         "_ids",
+        "_kinds",
         "_native",
         "_next",
         "_output",
@@ -481,9 +504,12 @@ class _Items:
         "_words",
     )
 
-    def __init__(self, events: Events, ids: ItemIds, *, native: bool) -> None:
+    def __init__(
+        self, events: Events, ids: ItemIds, *, kinds: Mapping[str, ToolKind], native: bool
+    ) -> None:
         self._events = events
         self._ids = ids
+        self._kinds = kinds
         self._native = native
         self._next = 0
         self._output: dict[int, Mapping[str, Any]] = {}
@@ -588,7 +614,11 @@ class _Items:
 
     def add_call(self, call: Call, arguments: str) -> bytes:
         """An item whose whole arguments are one delta."""
-        item = call_item(call, self._ids.make("fc"), arguments="")
+        kind = self._kinds.get(call.name)
+        form = find_form(kind)
+        if kind is not None and form is not None:
+            return self._add_own(form, call, kind=kind)
+        item = call_item(call, self._ids.make("fc"), arguments="", kind=kind)
         return (
             self._open_call(call.number, item)
             + self.grow_call(call.number, arguments)
@@ -596,27 +626,50 @@ class _Items:
         )
 
     def open_call(self, opened: Opened) -> bytes:
-        """An item begins whose arguments are yet to come."""
-        call = {"call_id": opened.id, "name": opened.name, "arguments": ""}
+        """An item begins whose arguments are yet to come. One that does not hold them as JSON
+        comes whole."""
+        kind = self._kinds.get(opened.name)
+        if find_form(kind) is not None:
+            return _NOTHING
+        named = {"name": opened.name} if kind is None else wire_name(kind)
+        call = {"call_id": opened.id, **named, "arguments": ""}
         item = {"id": self._ids.make("fc"), "type": "function_call", **call}
         return self._open_call(opened.number, item)
 
     def grow_call(self, number: int, text: str) -> bytes:
         """A piece of the arguments."""
-        return self._calls[number].growth.write(text)
+        shown = self._calls.get(number)
+        return _NOTHING if shown is None else shown.growth.write(text)
 
     def close_call(self, call: Call, arguments: str) -> bytes:
         """The arguments are whole, and so is the item."""
-        shown = self._calls.pop(call.number)
-        item = {**call_item(call, shown.id, arguments=arguments), "id": shown.id}
+        shown = self._calls.pop(call.number, None)
+        if shown is None:
+            return self.add_call(call, arguments)
+        kind = self._kinds.get(call.name)
+        item = {**call_item(call, shown.id, arguments=arguments, kind=kind), "id": shown.id}
         done = self._events.write(
             "response.function_call_arguments.done",
             item_id=shown.id,
             output_index=shown.index,
-            name=call.name,
+            name=item["name"],
             arguments=arguments,
         )
         return done + self._finish_item(shown.index, item)
+
+    def _add_own(self, form: ToolItem, call: Call, *, kind: ToolKind) -> bytes:
+        """An item of a form of its own. Free text is shown as such."""
+        item = own_item(form, call, kind=kind, id=self._ids.make(form.prefix))
+        closing, text = self.close(), item[form.holder]
+        if not isinstance(text, str):
+            index, added = self._add_item({**item, "status": IN_PROGRESS})
+            return closing + added + self._finish_item(index, item)
+        index, added = self._add_item({**item, form.holder: "", "status": IN_PROGRESS})
+        where = {"item_id": item["id"], "output_index": index}
+        name = f"response.{form.call}_{form.holder}"
+        growth = self._events.write(f"{name}.delta", **where, delta=text)
+        done = self._events.write(f"{name}.done", **where, **{form.holder: text})
+        return closing + added + growth + done + self._finish_item(index, item)
 
     def _open_call(self, number: int, item: Mapping[str, Any]) -> bytes:
         closing = self.close()

@@ -19,6 +19,18 @@ class CallItem(msgspec.Struct):
     caller: Any = None
 
 
+class OwnCallItem(msgspec.Struct):
+    """A call of a tool that is not a function."""
+
+    type: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    status: str | None = None
+    execution: str | None = None  # of a tool search: `server` or `client`
+
+
 class ItemKind(msgspec.Struct):
     """The type of an item; its other fields depend on it."""
 
@@ -96,11 +108,13 @@ class InputItem(msgspec.Struct):
 class PastCallItem(msgspec.Struct):
     call_id: str | int | None = None
     name: str = ""
+    namespace: str | None = None
     arguments: Any = None
 
 
 class OutputItem(msgspec.Struct):
     call_id: str | int | None = None
+    id: str | int | None = None
     output: str | list[Any] | None = None
     name: str | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -25,6 +25,7 @@ from wholecall.events import (
     Terminated,
     Text,
 )
+from wholecall.messages import ToolSpec
 from wholecall.protocols.decoder import (
     Decoded,
     Payload,
@@ -42,6 +43,8 @@ from wholecall.protocols.decoder import (
     terminate,
 )
 from wholecall.protocols.openai_responses import shapes
+from wholecall.protocols.openai_responses.tool_items import BY_CALL, PROTOCOL
+from wholecall.protocols.tool_kinds import FUNCTION, OwnCall, WireNames
 
 
 class Address(msgspec.Struct):
@@ -277,10 +280,10 @@ _RESPONSE = msgspec.json.Decoder(shapes.ResponseObject)
 
 
 class Decoder:
-    """Reads one stream, or one whole answer."""
+    """Reads one stream, or one whole answer. `tools` are those of the request."""
 
-    def __init__(self) -> None:
-        self._stream = _Stream()
+    def __init__(self, tools: Iterable[ToolSpec] = ()) -> None:
+        self._stream = _Stream(WireNames(tools, PROTOCOL))
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one event into deltas."""
@@ -308,8 +311,13 @@ class Decoder:
 class _Stream:
     """The state from earlier events of the stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: WireNames) -> None:
+        self.names = names
         self.calls = FunctionCalls()
+        self.stated: set[str] = set()
+        """The ids of calls that are not function calls."""
+        self.last: OwnCall | None = None
+        """The latest of them, as long as nothing has followed it: it may have been cut."""
         self.said: set[Slot | None] = set()
         """The items whose text came already."""
         self.thought: set[Slot | None] = set()
@@ -317,17 +325,54 @@ class _Stream:
         self.has_items = False
         """True if the stream sends its items one by one, so that the end only repeats them."""
 
+    def read_call(self, item: Any) -> shapes.CallItem:
+        """Read a function call; its tool has the name that the request gives it."""
+        call = fit(item, shapes.CallItem)
+        if call.name:
+            call.name = self.names.find(FUNCTION, call.name, namespace=call.namespace or "")
+        return call
+
+    def go_on(self, *, cut: bool = False) -> Iterator[Delta]:
+        """Something follows the latest call, or the end of the answer does."""
+        last, self.last = self.last, None
+        yield from () if last is None else last.state(cut=cut)
+
+    def is_own(self, item: Any) -> bool:
+        """Return True if an item is a call of a tool that the client runs."""
+        call = fit(item, shapes.OwnCallItem)
+        form = BY_CALL.get(call.type or "")
+        return form is not None and call.execution != "server" and self.names.has(form.type)
+
+    def take_own(self, item: Any, slot: Slot | None) -> Iterator[Delta]:
+        """Hold a call until something follows it. What is repeated says nothing."""
+        call, native = fit(item, shapes.OwnCallItem), plain(item)
+        id = call.call_id or call.id or str(len(self.stated))
+        if id in self.stated:
+            return
+        yield from self.go_on()
+        self.stated.add(id)
+        form = BY_CALL[call.type or ""]
+        self.last = OwnCall(
+            slot=call.id or id if slot is None else slot,
+            name=self.names.find(form.type, call.name or "", namespace=call.namespace or ""),
+            id=call.call_id,
+            arguments=form.read_call(native),
+            extras=present({key: native.get(name) for key, name in _OWN_EXTRAS.items()}),
+        )
+        if call.status == "incomplete":
+            yield from self.go_on(cut=True)
+
 
 # ── Function calls ──────────────────────────────────────────────────────────────────
 
 
 def _call_added(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
-    item = fit(event.item, shapes.CallItem)
+    item = stream.read_call(event.item)
     return stream.calls.begin(item, Address(event.output_index, item.id or event.item_id))
 
 
 def _call_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
-    item = fit(event.item, shapes.CallItem)
+    item = stream.read_call(event.item)
     return stream.calls.finish(item, Address(event.output_index, item.id or event.item_id))
 
 
@@ -336,7 +381,11 @@ def _arguments_delta(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[D
 
 
 def _arguments_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
-    return stream.calls.complete(event.arguments, _address(event), name=event.name)
+    # A name that several tools have waits for the item, which also has the namespace.
+    name = None if stream.names.is_shared(event.name) else event.name
+    if name:
+        name = stream.names.find(FUNCTION, name)
+    return stream.calls.complete(event.arguments, _address(event), name=name)
 
 
 def _address(event: shapes.ResponseEvent) -> Address:
@@ -409,19 +458,23 @@ def _reasoning(item: Any, *, told: bool) -> Iterator[Delta]:
         yield Reasoning(text, {"item": plain(item)})
 
 
-def _other_item_done(_: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
-    yield ProviderBlock(plain(event.item))
+def _other_item_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
+    if stream.is_own(event.item):
+        yield from stream.take_own(event.item, _address(event).slot)
+    else:
+        yield ProviderBlock(plain(event.item))
 
 
 def _item_added(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     stream.has_items = True
     is_call = fit(event.item, shapes.ItemKind).type == _FUNCTION_CALL
-    return _call_added(stream, event) if is_call else iter(())
+    return chain(stream.go_on(), _call_added(stream, event) if is_call else ())
 
 
 def _item_done(stream: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
     stream.has_items = True
-    return _ITEMS_DONE.get(fit(event.item, shapes.ItemKind).type, _other_item_done)(stream, event)
+    done = _ITEMS_DONE.get(fit(event.item, shapes.ItemKind).type, _other_item_done)
+    return done(stream, event)
 
 
 # ── The end ─────────────────────────────────────────────────────────────────────────
@@ -441,12 +494,14 @@ def _conclude(stream: _Stream, response: shapes.ResponseObject, *, status: str) 
     for item in response.output or ():
         kind = fit(item, shapes.ItemKind).type
         if kind == _FUNCTION_CALL:
-            yield from stream.calls.repeat(fit(item, shapes.CallItem), ids)
+            yield from stream.calls.repeat(stream.read_call(item), ids)
         elif kind == _MESSAGE:
             yield from chain(_message(item), _envelope(item)) if silent else ()
+        elif stream.is_own(item):
+            yield from stream.take_own(item, None)
         elif not stream.has_items:
-            yield from _other_item(stream, kind, item=item)
-    yield from stream.calls.conclude()
+            yield from chain(stream.go_on(), _other_item(stream, kind, item=item))
+    yield from chain(stream.go_on(cut=status == "incomplete"), stream.calls.conclude())
     yield from read_usage(
         response.usage, input_tokens="input_tokens", output_tokens="output_tokens"
     )
@@ -500,6 +555,7 @@ def _other(_: _Stream, event: shapes.ResponseEvent) -> Iterator[Delta]:
         yield read_error(event.error)
 
 
+_OWN_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
 _FUNCTION_CALL = "function_call"
 _MESSAGE = "message"
 _REASONING = "reasoning"

@@ -104,6 +104,8 @@ def _read_first(chunk: bytes) -> Mapping[str, Any]:
 # ── One request ─────────────────────────────────────────────────────────────────────
 
 _LOG = logging.getLogger(__name__)
+LEFT_OUT_HEADER = b"x-wholecall-unsupported-tools"
+"""Names the tools that were left out, because the upstream cannot run them."""
 
 
 _FIELD = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -147,6 +149,7 @@ class RequestHandler:
         )
         if plan.dropped:
             sink.add_headers(((b"x-wholecall-dropped", _list_names(plan.dropped)),))
+        self._report_left_out()
         self._writer = self._make_writer()
         self._run_mode: RunMode | None = None
         self._gate_mode: GateMode | None = None
@@ -266,6 +269,17 @@ class RequestHandler:
 
     # ── The answer ──────────────────────────────────────────────────────────────────
 
+    def _report_left_out(self) -> None:
+        """Tell client and operator which tools the upstream is not offered."""
+        plan = self._plan
+        if plan.left_out:
+            listed = ", ".join(plan.left_out)
+            self._sink.add_headers(((LEFT_OUT_HEADER, listed.encode("ascii", "replace")),))
+            _LOG.warning(
+                "request %s: model %r cannot be given the tools %s: left out",
+                *(self.request_id, plan.route.name, listed),
+            )
+
     def _make_writer(self) -> ResponseWriter:
         plan, protocol = self._plan, self._plan.request.client.protocol
         # Not `self.…`: a reference cycle is freed only by the garbage collector.
@@ -307,9 +321,9 @@ def _pass_headers(sink: ResponseSink, headers: Mapping[str, str]) -> None:
 def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:
     """Return the metadata of the answer: as it was promised, or as the upstream gave it."""
     if plan.head is not None:
-        return plan.head
+        return replace(plan.head, kinds=plan.kinds)
     head = envelope.make_head(plan.request.client.protocol, plan.route.name)
-    return replace(head, rest={**head.rest, **plan.echo}) if plan.echo else head
+    return replace(head, rest={**head.rest, **plan.echo}, kinds=plan.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

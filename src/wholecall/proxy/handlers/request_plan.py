@@ -19,9 +19,11 @@ import msgspec
 from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
-from wholecall.messages import ModelOptions, Native, Request
+from wholecall.messages import ModelOptions, Native, Request, ToolKind
 from wholecall.protocols.registry import decode_request, find_dropped
+from wholecall.protocols.request_fields import foreign_tools
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
+from wholecall.protocols.tool_kinds import kinds_of
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
@@ -225,6 +227,8 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     """The metadata of the answer, if it was promised before there is one."""
     resumed: ResumedStream | None = None
     """The stream as far as another worker has made it."""
+    left_out: tuple[str, ...] = ()
+    """Tools of the request that the upstream cannot run, by their types."""
 
     @property
     def echo(self) -> Mapping[str, Any]:
@@ -236,6 +240,13 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     def toolbox(self) -> Toolbox:
         """The tools that run here; none unless it is a run."""
         return self.way.toolbox if isinstance(self.way, RunPlan) else Toolbox()
+
+    @property
+    def kinds(self) -> Mapping[str, ToolKind]:
+        """The forms of the client's tools that are not plain functions."""
+        if isinstance(self.way, PassthroughPlan):
+            return {}
+        return kinds_of(self.way.request.tools, self.request.client.protocol)
 
     @property
     def in_background(self) -> bool:
@@ -286,10 +297,12 @@ class RequestPlanner:
         _refuse_threads(fields)
         read = await self._read_params(request, route, fields=fields, content=content)
         same = route.upstream.protocol == request.client.protocol
-        if same and route.pipe is not None and _needs_nothing(route, read):
+        offers = _offers_tools(request.client, read.fields)
+        if same and route.pipe is not None and not offers and _needs_nothing(route, read):
             return _pass_through(request, route, pipe=route.pipe, read=read)
         protocol = request.client.protocol
         decoded, style = await _aside(partial(_decode, request.client, read.content), read.content)
+        decoded, left_out = _leave_out(decoded, route)
         decoded = replace(
             decoded,
             model=route.model,
@@ -312,6 +325,7 @@ class RequestPlanner:
             params=read.params,
             bound=read.bound,
             dropped=find_dropped(protocol, route.upstream.protocol, request=decoded),
+            left_out=left_out,
         )
 
     async def _read_body(
@@ -489,12 +503,36 @@ def decode_body(content: bytes | msgspec.Raw) -> Any:
 
 def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
     """Return True if the upstream alone can answer a request for this model."""
-    if route.runs_tools or (read.params is not None and read.params.background):
-        return False
-    fields = read.fields
-    if PREVIOUS in read.echo and PREVIOUS not in fields:
-        return False  # the upstream does not know what was continued here
-    return not any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS)
+    in_background = read.params is not None and read.params.background
+    # The upstream does not know what was continued here.
+    continued = PREVIOUS in read.echo and PREVIOUS not in read.fields
+    return not (route.runs_tools or in_background or continued)
+
+
+def _offers_tools(client: ClientProtocol, fields: Mapping[str, msgspec.Raw]) -> bool:
+    """Return True if a request has tools, in a list or in items of its conversation."""
+    if any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS):
+        return True
+    marks = [f'"{word}"'.encode() for word in client.tool_items]
+    return any(mark in bytes(raw) for mark in marks for raw in fields.values())
+
+
+def _leave_out(request: Request, route: ModelRoute) -> tuple[Request, tuple[str, ...]]:
+    """Refuse tools that the upstream cannot run, or leave them out, as the model is set."""
+    protocol = route.upstream.protocol
+    foreign = foreign_tools(request, protocol)
+    if not foreign:
+        return request, ()
+    listed = ", ".join(map(repr, foreign))
+    chosen = [special for special in request.choice.specials if special.type in foreign]
+    if route.settings.unsupported_tools == "refuse" or chosen:
+        why = (
+            f"the upstream of this model cannot run {listed}: send the request without it, or set "
+            f"`models.{route.name}.unsupported_tools: drop`"
+        )
+        raise UnreadableRequest(why, param="tool_choice" if chosen else "tools")
+    kept = tuple(tool for tool in request.native_tools if tool.protocol == protocol)
+    return replace(request, native_tools=kept), foreign
 
 
 def _make_outgoing(

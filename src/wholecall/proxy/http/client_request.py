@@ -63,6 +63,8 @@ class ClientProtocol:
     path: str
     only_there: Mapping[str, UnsupportedField] = field(default_factory=dict)
     """Fields that name what only an upstream of this protocol knows: no other can obey them."""
+    tool_items: tuple[str, ...] = ()
+    """The types of items of a conversation that bring tools along."""
     beta: str = ""
     """The header in which its clients ask for features that are not for everybody yet."""
     holds: bool = False

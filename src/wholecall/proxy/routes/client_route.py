@@ -63,7 +63,9 @@ _PROMPT = UnsupportedField(
 def _serve(protocol: str) -> ClientProtocol:
     """Return the proxy's view of a protocol."""
     side = registry.client_side(protocol)
-    client = ClientProtocol(protocol=protocol, path=side.path, beta=side.beta_header)
+    client = ClientProtocol(
+        protocol=protocol, path=side.path, beta=side.beta_header, tool_items=side.tool_items
+    )
     return client if side.read_style is None else replace(client, read_style=side.read_style)
 
 
