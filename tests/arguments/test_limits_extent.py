@@ -2,7 +2,8 @@
 
 import pytest
 
-from wholecall.arguments.limits import JsonExtent, Limits, find_too_many, measure_text
+from wholecall.arguments.limits import Limits
+from wholecall.arguments.parse import JsonExtent, find_too_many, measure_text
 
 # what holds, text, where the bracket ends that is too deep at depth 2
 DEEP = [

@@ -158,10 +158,10 @@ def test_secrets_of_models_are_never_written() -> None:
     pipe = UpstreamPipe(Endpoint("openai-chat", "http://127.0.0.1:9", api_key="correct-horse"))
     upstream = ReplayUpstream([])
     observing.learn(
-        [
-            ModelRoute(name="m", upstream=upstream, model="m", pipe=pipe),
-            ModelRoute(name="n", upstream=upstream, model="n"),
-        ]
+        {
+            "m": ModelRoute(name="m", upstream=upstream, model="m", pipe=pipe),
+            "n": ModelRoute(name="n", upstream=upstream, model="n"),
+        }
     )
     observing.log.info("the key is correct-horse")
     assert "correct-horse" not in stream.getvalue()
@@ -173,10 +173,10 @@ async def test_a_name_that_turns_out_to_be_a_secret_is_not_shown_again(tmp_path:
     config = Config(keys=keys, inspector=InspectorConfig(enabled=True))
     observing = observe(config, io.StringIO())
     pipe = UpstreamPipe(Endpoint("openai-chat", "http://127.0.0.1:9", api_key="correct-horse"))
-    models = [ModelRoute(name="m", upstream=ReplayUpstream([]), model="m", pipe=pipe)]
+    models = {"m": ModelRoute(name="m", upstream=ReplayUpstream([]), model="m", pipe=pipe)}
     inspector = observing.inspector
     assert inspector is not None
-    for learned in ([], models):
+    for learned in ({}, models):
         observing.learn(learned)
         ExchangeWatch(Exchange(request_id="req_1", model="correct-horse"), [inspector]).end(
             Fate.DONE

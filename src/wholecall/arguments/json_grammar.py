@@ -8,7 +8,10 @@ import math
 import re
 from typing import NamedTuple
 
-from wholecall.arguments.limits import BETWEEN_BRACKETS, STRING
+STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+"""A string, as a pattern for where none is open; its end may be missing."""
+NO_BRACKETS = rf"(?:{STRING}|[^\"{{}}\[\]]++)"
+_BETWEEN_BRACKETS = re.compile(rf"{NO_BRACKETS}++", re.DOTALL)
 
 DIGITS = 640
 """The longest number. Python's own limit can be set, but never below this one: what is
@@ -378,7 +381,7 @@ def _find_open(text: str) -> list[str]:
     """The closers of the brackets that are open at the end, the outermost first."""
     closers: list[str] = []
     closed = 0
-    for bracket in reversed(BETWEEN_BRACKETS.sub("", text)):
+    for bracket in reversed(_BETWEEN_BRACKETS.sub("", text)):
         if bracket not in CLOSER_OF:
             closed += 1
         elif closed:

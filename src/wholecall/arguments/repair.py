@@ -18,8 +18,7 @@ from wholecall.arguments.json_grammar import (
     match_end,
     skip_blanks,
 )
-from wholecall.arguments.limits import find_too_many
-from wholecall.arguments.parse import excerpt
+from wholecall.arguments.parse import excerpt, find_too_many
 from wholecall.events import Repair, Value
 
 _ESCAPED_BLANKS = re.compile(r"(?:\\[nrt])++")

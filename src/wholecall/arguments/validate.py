@@ -382,14 +382,16 @@ def check(value: dict[str, JSON], spec: ToolSpec, *, options: CoercionOptions = 
         # Unchecked arguments never run. The model cannot correct it, so the message says so.
         return Checked(value, problems=(_blame_schema(spec, compiled),))
     size = measure(value)
-    if oversize := _refuse_size(compiled, value, size=size):
-        return Checked(value, problems=(oversize,))
+    if size.limit or compiled.cost.exceeds(value, size):
+        return Checked(value, problems=(_refuse_size(size),))
     known, unknown = _drop_unknown(compiled, value)
     kept, dropped = (value, ()) if options.keep_unknown else (known, unknown)
     if len(dropped) > UNKNOWN:
         return Checked(value, problems=(_REFUSE_UNKNOWN,))
     fits = compiled.fits(compiled.root, kept)
     coercions: tuple[Coercion, ...] = ()
+    if fits and not unknown and not size.whole_floats:
+        return Checked(kept)
     allowance = Allowance(compiled.cost)
     if not fits or (size.whole_floats and compiled.integers):
         kept, coercions = _coerce(compiled, kept, allowance=allowance, size=size, options=options)
@@ -429,7 +431,7 @@ def _coerce(
     if not read.coercions:
         return value, ()
     # What a text holds may be deep, inside an object that is deep; and so may it be large.
-    if not isinstance(read.value, dict) or _refuse_size(compiled, read.value):
+    if not isinstance(read.value, dict) or _is_oversize(compiled, read.value):
         return value, ()
     return read.value, read.coercions
 
@@ -437,23 +439,23 @@ def _coerce(
 # ── Size ────────────────────────────────────────────────────────────────────────────
 
 
-def _refuse_size(
-    compiled: Compiled, value: dict[str, JSON], *, size: Size | None = None
-) -> Problem | None:
+def _is_oversize(compiled: Compiled, value: dict[str, JSON]) -> bool:
+    size = measure(value)
+    return bool(size.limit) or compiled.cost.exceeds(value, size)
+
+
+def _refuse_size(size: Size) -> Problem:
     """Refuse arguments that would take too long to check."""
-    size = size or measure(value)
     if size.limit:
         expected = f"at most {size.limit}"
         message = f"the arguments must have {expected}: send them in parts, or flatter"
         return Problem("$", "limit", message, "more", expected)
-    if compiled.cost.exceeds(value, size):
-        expected = "fewer or smaller values"
-        message = (
-            "the arguments are too large to be checked against the schema of this tool: "
-            f"send {expected}, in parts if need be"
-        )
-        return Problem("$", "limit", message, f"{size.values} values", expected)
-    return None
+    expected = "fewer or smaller values"
+    message = (
+        "the arguments are too large to be checked against the schema of this tool: "
+        f"send {expected}, in parts if need be"
+    )
+    return Problem("$", "limit", message, f"{size.values} values", expected)
 
 
 # ── Unknown parameters ──────────────────────────────────────────────────────────────

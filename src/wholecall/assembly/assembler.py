@@ -133,7 +133,9 @@ class Assembler:
         self._events.append(delta)
 
     def _call_delta(self, delta: CallDelta) -> None:
-        self._grow(self._router.at(delta.slot), delta)
+        # What has an address of its own is routed; only the rest may be more of a call.
+        addressed = delta.id or delta.name
+        self._grow(None if addressed else self._router.at(delta.slot), delta)
 
     def _grow(self, draft: Draft | None, delta: CallDelta) -> None:
         """Add a delta to a call; `draft` is the one in its slot."""
@@ -248,7 +250,7 @@ class Assembler:
         return self._turn.is_sound and self._judge.may_start(draft)
 
     def _is_named(self, draft: Draft) -> bool:
-        return draft.has_begun or is_settled(draft.name, self._offer)
+        return is_settled(draft.name, self._offer) or draft.has_begun
 
     def _open(self, draft: Draft) -> None:
         draft.id = self._ids.claim(draft.provider_id)

@@ -483,14 +483,14 @@ class DraftArguments:
     def tail(self) -> Tail:
         """Return what followed the closed object."""
         if self._tail is None:
-            return _NO_TAIL
+            return NO_TAIL
         value = self.parsed.value if self.parsed is not None else None
         return self._tail.read(value, limits=self._limits)
 
 
 _IN_OBJECT = frozenset({Scan.INSIDE, Scan.CLOSED})
 _UNDECIDED = frozenset({Scan.BLANK, Scan.INSIDE})
-_NO_TAIL = Tail()
+NO_TAIL = Tail()
 
 
 @dataclass(slots=True)

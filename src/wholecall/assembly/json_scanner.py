@@ -41,8 +41,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from wholecall.arguments.json_grammar import skip_blanks
-from wholecall.arguments.limits import DEFAULT, STRING, Limits
+from wholecall.arguments.json_grammar import STRING, skip_blanks
+from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.events import Value
 

@@ -55,7 +55,7 @@ from wholecall.arguments.compiled_schema import Compiled, prepare
 from wholecall.arguments.describe import cut
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.arguments.repair import may_drop
-from wholecall.assembly.call_builder import Draft, TextForm
+from wholecall.assembly.call_builder import NO_TAIL, Draft, TextForm
 from wholecall.assembly.finish_reasons import worse
 from wholecall.assembly.json_scanner import Tail
 from wholecall.assembly.routing import offered_name
@@ -240,8 +240,8 @@ class Judge(Value, frozen=True):
         # that came in the same chunk: the assembler looks at it when the turn is over.
         over = ending is not None or Evidence.SEALED in draft.evidence
         arguments = draft.arguments
-        tail = arguments.tail() if over else Tail()
-        refused = _refuse_tail(tail, ending)
+        tail = arguments.tail() if over else NO_TAIL
+        refused = None if tail is NO_TAIL else _refuse_tail(tail, ending)
         if refused is not None:
             return refused
         if tail.repeats:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from wholecall.dialects.dialect import (
     END_TOKENS,
@@ -354,6 +355,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
 _HYPHEN = re.compile(r"(?<=[a-z])[-_](?=\d)")
 
 
+@lru_cache(maxsize=256)
 def way_for(model: str, *, override: str | None = None) -> Way:
     """Return how to give tools to this model.
 

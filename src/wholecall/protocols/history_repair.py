@@ -49,7 +49,7 @@ class Mended:
 
 
 def mend(
-    protocol: str,
+    protocol: str | HistoryForm,
     messages: Sequence[Any],
     *,
     target: Target | None = None,
@@ -58,11 +58,14 @@ def mend(
 ) -> Mended:
     """Mend a history and report each change. What comes in is not touched.
 
+    `protocol` is a name, or the form of histories in one.
     `continues` says that the upstream holds earlier messages (`previous_response_id`): a result
     whose call is not here stays. `remembered` are fields of earlier messages that clients lose,
     such as `reasoning_content`, by the id of a call that the message made.
     """
-    form = find_part(protocol, lambda record: record.history)
+    form = protocol
+    if isinstance(form, str):
+        form = find_part(form, lambda record: record.history)
     mending = Mending(target or form.target, continues, remembered or {})
     pieces = form.split(messages, mending)
     pieces, system = _place_system(pieces, mending)

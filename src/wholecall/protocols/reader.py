@@ -136,14 +136,10 @@ class Reader:
         self._others: dict[int, TurnAssembler] = {}
         self._reported: list[Event] = []
         """What is reported once."""
-        self._closed = False
+        self.is_terminated = False
+        """True if the answer has sent its own end: nothing after it is part of it."""
         self._over = False
         self._input = _Input.QUOTABLE if tools else _Input.PLAIN
-
-    @property
-    def is_terminated(self) -> bool:
-        """True if the answer has sent its own end: nothing after it is part of it."""
-        return self._closed
 
     def feed(self, chunk: Chunk) -> list[Event]:
         """Take what came; return what it brought about."""
@@ -231,7 +227,7 @@ class Reader:
         for delta in (Text(said), HintGiven(Hint.STOP, "stop"), Terminated()):
             events += self._assembler.feed(delta)
         events += self._assembler.end()
-        self._closed, self._input = True, _Input.QUOTED
+        self.is_terminated, self._input = True, _Input.QUOTED
         if any(isinstance(event, Released | Rejected) for event in events):
             return events
         rejected = Rejected(reason=Reason.BAD_MARKUP, detail=why[:_LONGEST_DETAIL], raw=said)
@@ -284,13 +280,13 @@ class Reader:
         ]
 
     def _tell_all(self, delta: Delta) -> list[Event]:
-        self._closed = self._closed or (isinstance(delta, Terminated) and delta.closes)
+        self.is_terminated = self.is_terminated or (isinstance(delta, Terminated) and delta.closes)
         return [event for choice in self._others for event in self._feed_other(choice, delta)]
 
     def _feed_other(self, choice: int, delta: Delta) -> list[Event]:
         assembler = self._others.get(choice)
         if assembler is None:
-            if self._closed:  # a choice that begins after the answer's end is left out
+            if self.is_terminated:  # a choice that begins after the answer's end is left out
                 return [OVERRUN] if self._is_new(OVERRUN) else []
             if len(self._others) + 1 >= DEFAULT.choices:
                 return self._decoded([_CROWDED]) if self._is_new(_CROWDED) else []

@@ -91,11 +91,9 @@ class Observers:
         self._redactor = Redactor()
         self._writer = LogWriter(config.log, stream or sys.stderr, redactor=self._redactor)
         log_tap = LogTap(self._writer)
-        names = Names(
-            models=lambda: models.by_name,
-            tools=lambda: frozenset(tool.name for tool in models.offer_tools()),
-        )
+        names = Names(tools=lambda: frozenset(tool.name for tool in models.offer_tools()))
         self.metrics = MetricsRegistry() if config.metrics.enabled else None
+        self._metrics_tap = None if self.metrics is None else MetricsTap(names, self.metrics)
         self.inspector = (
             InspectorFeed(config, hides=self._redactor, on_approval=self.take_approval)
             if config.inspector.enabled
@@ -103,21 +101,23 @@ class Observers:
         )
         found: tuple[Tap | None, ...] = (
             log_tap,
-            None if self.metrics is None else MetricsTap(names, self.metrics),
+            self._metrics_tap,
             find_trace_tap(),
             self.inspector,
         )
         self.taps = [tap for tap in found if tap is not None]
-        self.learn(models.by_name.values())
+        self.learn(models.by_name)
 
     @property
     def log(self) -> FilteringBoundLogger:
         """For what happens outside of any request."""
         return self._writer.log
 
-    def learn(self, routes: Iterable[ModelRoute]) -> None:
-        """Never write down the secrets of these models."""
-        for route in routes:
+    def learn(self, routes: Mapping[str, ModelRoute]) -> None:
+        """Count these models by their names, and never write down their secrets."""
+        if self._metrics_tap is not None:
+            self._metrics_tap.models = frozenset(routes)
+        for route in routes.values():
             if route.pipe is not None:
                 self._redactor.learn(route.pipe.endpoint.secrets)
         if self.inspector is not None:
@@ -300,7 +300,7 @@ class Proxy:
                 if servers is not None:
                     self.work.retire(servers.__aexit__)
             undo.pop_all()
-        self.observers.learn(models.values())
+        self.observers.learn(models)
         for route in self.models.replace(models):
             self.work.retire(route.close)
         self._middleware.reload(config, keys=keys)

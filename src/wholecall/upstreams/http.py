@@ -342,24 +342,25 @@ class HttpUpstream:
             return await read_refusal(self.endpoint, response)
         start = await _read_start(response)
         waits = len(start) >= _MOST_BLANK_BYTES and start.isspace()
-        stranger = find_stranger(response.status, response.content_type, start=start)
+        media_type = response.content_type
+        stranger = find_stranger(response.status, media_type, start=start)
         if stranger and not waits:
             response.close()
             said = f"{self.endpoint.place} {stranger}"
             return FailedAttempt(UpstreamError(said, code=_PROTOCOL), repeatable=False)
-        if prepared.stream and not self._may_be_whole(response, start):
+        if prepared.stream and not self._may_be_whole(media_type, start):
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
         # What is neither a stream nor a whole answer (a bare error) the reader knows, too.
         streamed = begins_events(body) or (prepared.stream and not is_whole(body))
         return _Begun(response, body, streamed=streamed)
 
-    def _may_be_whole(self, response: HttpResponse, start: bytes) -> bool:
+    def _may_be_whole(self, media_type: str, start: bytes) -> bool:
         """Return True if the upstream ignores that a stream was requested."""
         return (
-            not self.endpoint.streams_json
-            and response.content_type in _WHOLE_TYPES
+            media_type in _WHOLE_TYPES
             and start.lstrip().startswith((b"{", b"["))
+            and not self.endpoint.streams_json
         )
 
     # ── While it comes in ───────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT
 
 def asked(**headers: str) -> ClientRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return ClientRequest(client=CHAT_CLIENT, body=b"", headers=named, request_id="r")
+    return ClientRequest.read(CHAT_CLIENT, {CALLER: Caller(ANONYMOUS, "r", named)}, body=b"")
 
 
 def test_the_edge_says_who_asks() -> None:
@@ -25,6 +25,11 @@ def test_the_edge_says_who_asks() -> None:
 )
 def test_progress_is_asked_for_by_a_header(said: str, wanted: bool) -> None:
     assert asked(x_wholecall_events=said).wants_progress is wanted
+
+
+def test_a_trace_is_continued_by_two_headers() -> None:
+    traced = {"traceparent": "00-1", "tracestate": "a=b"}
+    assert asked(**traced, x_one="1").trace_headers == traced
 
 
 ROWS = {"": 15.0, "600": 15.0, "10": 5.0, "0.5": 1.0, "never": 15.0, "nan": 15.0}

@@ -34,7 +34,7 @@ from wholecall.proxy.observe.taps import (
     UpstreamRetried,
 )
 
-NAMES = Names(models=lambda: {"gpt-x"}, tools=lambda: {"search"})
+NAMES = Names(models={"gpt-x"}, tools=lambda: {"search"})
 ENDED = Ended("stop", Hint.STOP, "stop", None)
 
 

@@ -208,11 +208,10 @@ class _Blocks:
 
     def add_call(self, call: Call, arguments: str) -> bytes:
         """A block whose whole input is one delta: its start has room for none."""
-        return (
-            self._open_call(call.number, _write_call(call, {}))
-            + self.grow_call(call.number, arguments)
-            + self.close_call(call, arguments)
-        )
+        index = self._next
+        frames = self.close() + self._start(_write_call(call, {}))
+        frames += _delta_start(index, _INPUT) + quote(arguments) + _DELTA_END
+        return frames + _stop(index)
 
     def open_call(self, opened: Opened) -> bytes:
         """A block begins whose input is yet to come."""

@@ -58,6 +58,8 @@ def _read(message: Any, spot: Spot) -> Piece | None:
 
 
 def _read_said(message: Wire, spot: Spot) -> Piece:
+    if isinstance(message.get("content"), str):
+        return Aside(spot.at, message)  # only parts can be blank
     tidied = tidy(message, spot)
     return Aside(spot.at, {**tidied, "content": ""} if tidied.get("content") == [] else tidied)
 

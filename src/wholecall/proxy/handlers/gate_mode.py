@@ -25,6 +25,7 @@ import enum
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from wholecall.agent.answer_retry import RetryRequest, is_broken, was_cut, with_more_room
 from wholecall.agent.budget import Guard, RunLimits, add_usage
@@ -101,8 +102,7 @@ class GateMode:
         self._live = live
         self._writer = writer
         self._watch = watch
-        # A client may make any number of calls.
-        self._guarded = replace(plan.limits, calls=sys.maxsize)
+        self._guarded = _without_call_limit(plan.limits)
         self._offer = {spec.name: spec for spec in plan.request.tools}
         self._held: list[Event] = []
         self._kept: list[Call] = []
@@ -167,7 +167,9 @@ class GateMode:
 
     def _take_all(self, events: list[Event]) -> None:
         wanted = self._watch.wanted
-        self._watch.take(*[event for event in events if type(event) in wanted])
+        seen = [event for event in events if type(event) in wanted]
+        if seen:
+            self._watch.take(*seen)
         for event in events:
             self._take(event)
 
@@ -223,7 +225,7 @@ class GateMode:
             return self._without_tools(request, answered) if left > 0 else None
         if left <= 0:
             return None
-        if is_broken(outcome):
+        if outcome.error is not None and is_broken(outcome):
             why = f"the answer broke off ({outcome.error})"
             return RetryRequest(why, request) if self._can_stand(outcome) else None
         if outcome.rejected:
@@ -266,7 +268,8 @@ class GateMode:
     def _remind(self, request: Request, answered: ReadAnswer) -> RetryRequest | None:
         if answered.outcome.finish_reason == _LENGTH:
             return None
-        breach = obeyed(self._plan.request.choice, answered.outcome.calls)
+        choice = self._plan.request.choice
+        breach = None if choice == _ANY else obeyed(choice, answered.outcome.calls)
         if breach is None or self._kept:
             return None
         told = Message(Role.USER, (Text(breach.message),))
@@ -323,7 +326,7 @@ class GateMode:
         shown = self._live and bool(outcome.calls)
         if not calls and not shown and _is_void(outcome):
             raise UpstreamError(_complain(outcome.rejected), code=BAD_CALL)
-        self._deliver(calls, broken=is_broken(outcome))
+        self._deliver(calls, broken=outcome.error is not None and is_broken(outcome))
 
     def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
         self._say(self._words.rest(called=bool(calls)))
@@ -354,6 +357,7 @@ class GateMode:
         self._writer.put(_GOOD_END)
 
 
+_ANY = Choice()
 _GOOD_END = Ended("stop", Hint.STOP, None, None)
 
 
@@ -517,13 +521,19 @@ def _find_repeated(
     messages: Sequence[Message], calls: Iterable[Call], *, limits: RunLimits
 ) -> list[Call]:
     """Return the calls that were made too often since the user's question."""
-    start = _find_start(messages)
+    question = messages[_find_start(messages) :]
     guard = Guard(limits)
-    for message in messages[start:]:
+    for message in question:
         for part in message.parts:
             if isinstance(part, PastCall):
                 guard.refuse(part)
-    return [call for call in calls if guard.refuse(call) is not None]
+    return [*filter(guard.refuse, calls)]
+
+
+@cache
+def _without_call_limit(limits: RunLimits) -> RunLimits:
+    """Return the limits for a guard of a client's calls, of which it may make any number."""
+    return replace(limits, calls=sys.maxsize)
 
 
 def _find_start(messages: Sequence[Message]) -> int:

@@ -271,9 +271,10 @@ class StreamedResponse:
 
     def put(self, *events: Event) -> None:
         """Encode events."""
-        encode, join = (self._encoder or self._begin()).encode, self._seam.join
-        written = [encode(join(event) if isinstance(event, Text) else event) for event in events]
-        self._sink.put(b"".join(written))
+        join = self._seam.join
+        said = [join(event) if isinstance(event, Text) else event for event in events]
+        encode = (self._encoder or self._begin()).encode
+        self._sink.put(b"".join(map(encode, said)))
 
     def begin_turn(self, *, void: bool) -> None:  # noqa: ARG002 - what was sent cannot be taken back
         """Keep what was sent, and separate it from what follows."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -41,7 +42,9 @@ TOOLS_HEADER = "x-wholecall-tools"
 """Names of the server's tools that a request wants, separated by commas; without it, all."""
 _PATIENCE = "x-stainless-read-timeout"
 """Seconds after which OpenAI's and Anthropic's SDKs give up if they hear nothing."""
-_NO_HEADERS: Mapping[str, str] = {}
+_PROGRESS = "x-wholecall-events"
+_YES = frozenset({"1", "true", "yes"})
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _TRACE = re.compile(r"[\x20-\x7e]{1,512}")
 _SHORTEST_SILENCE = 1.0
 """Seconds between two keep-alives, at least."""
@@ -101,18 +104,25 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
     """The id of the response whose conversation is a part of the body already."""
     came: float = msgspec.field(default_factory=time.perf_counter)
     """The time at which all of it had come, by the clock of the taps."""
+    wants_progress: bool = False
+    """True if the client wants to see what happens between the turns."""
+    trace_headers: Mapping[str, str] = _NO_HEADERS
+    """The headers that continue the client's trace."""
 
     @classmethod
     def read(cls, client: ClientProtocol, scope: Scope, *, body: bytes) -> ClientRequest:
         """Read the headers, and what the middleware found out about the caller."""
         caller: Caller = scope[CALLER]
+        headers = caller.headers
         return cls(
             client=client,
             body=body,
-            headers=caller.headers,
+            headers=headers,
             request_id=caller.request_id,
             key=caller.key,
             continued=scope.get(CONTINUED, ""),
+            wants_progress=headers.get(_PROGRESS, "").strip().lower() in _YES,
+            trace_headers=_read_trace(headers),
         )
 
     def shorten(self, silence: float) -> float:
@@ -140,14 +150,6 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
         return {**traced, name: features}
 
     @property
-    def trace_headers(self) -> Mapping[str, str]:
-        """The headers that continue the client's trace. What cannot be one is ignored."""
-        if TRACE_HEADERS[0] not in self.headers:
-            return _NO_HEADERS
-        found = {name: self.headers[name] for name in TRACE_HEADERS if name in self.headers}
-        return {name: value for name, value in found.items() if _TRACE.fullmatch(value)}
-
-    @property
     def wanted_tools(self) -> tuple[str, ...] | None:
         """The server's tools that the client wants in this run; None: all that it may use."""
         given = self.headers.get(TOOLS_HEADER)
@@ -155,10 +157,13 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
             return None
         return tuple(name for each in given.split(",") if (name := each.strip()))
 
-    @property
-    def wants_progress(self) -> bool:
-        """True if the client wants to see what happens between the turns."""
-        return self.headers.get("x-wholecall-events", "").strip().lower() in {"1", "true", "yes"}
+
+def _read_trace(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers that continue the client's trace. What cannot be one is ignored."""
+    if TRACE_HEADERS[0] not in headers:
+        return _NO_HEADERS
+    found = {name: headers[name] for name in TRACE_HEADERS if name in headers}
+    return {name: value for name, value in found.items() if _TRACE.fullmatch(value)}
 
 
 # ── The head, checked before a request is admitted ──────────────────────────────────

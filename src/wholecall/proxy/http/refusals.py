@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -51,6 +52,7 @@ def encode_refusal(path: str, refused: RequestRefused, *, request_id: str) -> by
     return msgspec.json.encode(_clients_of(path).encode_error(failure))
 
 
+@lru_cache(maxsize=256)
 def request_id_header(path: str) -> bytes:
     """The header in which the clients of this path look for the id of their request."""
     return _clients_of(path).request_id_header.encode()

@@ -334,9 +334,9 @@ _OWN_CODES = frozenset({"timeout", "connection", "certificate", "limit"})
 
 
 class Names(NamedTuple):
-    """The label names, computed anew for each exchange: settings may change."""
+    """The label names, of this moment: settings may change."""
 
-    models: Callable[[], Container[str]] = frozenset
+    models: Container[str] = frozenset()
     tools: Callable[[], Container[str]] = frozenset
 
 
@@ -344,13 +344,15 @@ class MetricsTap:
     """Counts what happens to exchanges."""
 
     def __init__(self, names: Names, metrics: MetricsRegistry | None = None) -> None:
-        self._names = names
+        self.models = names.models
+        """A reload assigns others."""
+        self._tools = names.tools
         self.metrics = metrics or MetricsRegistry()
 
     def open(self, exchange: Exchange) -> Reading:
         """Count an exchange."""
-        model = exchange.model if exchange.model in self._names.models() else OTHER
-        return _Counting(self.metrics, exchange, model=model, tools=self._names.tools), _READS
+        model = exchange.model if exchange.model in self.models else OTHER
+        return _Counting(self.metrics, exchange, model=model, tools=self._tools), _READS
 
 
 class _Counting:
