@@ -7,6 +7,7 @@ that one call is in another file than the call before it: what a reader has to j
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 from collections import Counter
@@ -94,14 +95,20 @@ class Walk:
 
 @contextmanager
 def walking() -> Iterator[Walk]:
-    """Trace what this thread calls."""
+    """Trace what this thread calls.
+
+    Garbage that other tests left is collected before: how it ends is no part of the walk.
+    """
     walk = Walk()
     before = sys.getprofile()
+    gc.collect()
+    gc.disable()
     sys.setprofile(walk.note)
     try:
         yield walk
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 async def _answer(request: web.BaseRequest) -> web.StreamResponse:

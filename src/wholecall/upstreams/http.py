@@ -340,7 +340,7 @@ class HttpUpstream:
     async def _begin(self, response: HttpResponse, prepared: _Prepared) -> _Begun | FailedAttempt:
         if response.status not in GOOD:
             return await read_refusal(self.endpoint, response)
-        start = await _read_start(response)
+        start = await response.read_start(_MOST_BLANK_BYTES)
         waits = len(start) >= _MOST_BLANK_BYTES and start.isspace()
         media_type = response.content_type
         stranger = find_stranger(response.status, media_type, start=start)
@@ -426,14 +426,3 @@ class HttpUpstream:
             case NotHttp():
                 return f"{place} does not speak HTTP: {error}"
         return f"the connection to {place} failed: {find_cause(error)}"
-
-
-async def _read_start(response: HttpResponse) -> bytes:
-    """The first bytes that say something."""
-    start = await response.read()
-    while start.isspace() and len(start) < _MOST_BLANK_BYTES:
-        more = await response.read()
-        if not more:
-            break
-        start += more
-    return start

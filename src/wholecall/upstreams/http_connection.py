@@ -669,6 +669,16 @@ class HttpResponse:
                 return data
             await self._wait()
 
+    async def read_start(self, most: int) -> bytes:
+        """Return the first bytes that say something, or so much white space."""
+        start = await self.read()
+        while start.isspace() and len(start) < most:
+            more = await self.read()
+            if not more:
+                break
+            start += more
+        return start
+
     async def wait_for_head(self) -> None:
         """Wait until the status and all headers have arrived."""
         while not self.incoming.has_head:

@@ -437,9 +437,9 @@ class AnthropicForm:
 
     def decode(self, request: Wire, offered: Offered) -> Choice:
         """Read the choice from a request's fields."""
+        if request.get("tool_choice") is None:
+            return _ANY
         choice = field_of(request, "tool_choice")
-        if choice.value is None:
-            return Choice()
         parallel = not choice.member(_ONE_AT_A_TIME).read_flag(default=False)
         kind = choice.member("type")
         mode = kind.read_word({**_MODES, _TOOL: Mode.REQUIRED})
@@ -463,6 +463,7 @@ class AnthropicForm:
 
 
 CHOICE = AnthropicForm()
+_ANY = Choice()
 
 
 # Requests to Anthropic's Messages, as its clients send them.
