@@ -309,7 +309,7 @@ class HttpUpstream:
 
     def _prepare(self, request: Request) -> _Prepared:
         given, headers = request.headers, self.endpoint.headers
-        if given is not None:
+        if given is not None and given.value:
             theirs = given.protocol == self.protocol
             passed = {n: v for n, v in given.value.items() if theirs or n in TRACE_HEADERS}
             headers = self.endpoint.headers_with(passed)

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -219,11 +220,13 @@ class ExchangeWatch:
 
     def take(self, *events: TapEvent) -> None:
         """Show events to those who want to see them."""
-        for event in events:
-            # A call is a call, whichever of several answers it belongs to.
-            shown = event.value if type(event) is OfChoice else event
-            for place, read in self._shows.get(type(shown), ()):
-                read(self._readers[place], shown)
+        # A call is a call, whichever of several answers it belongs to.
+        shown = [event.value if type(event) is OfChoice else event for event in events]
+        wanted = [(*want, event) for event in shown for want in self._shows.get(type(event), ())]
+        if len(shown) > 1:
+            wanted.sort(key=itemgetter(0))  # one tap after the other, each in order
+        for place, read, event in wanted:
+            read(self._readers[place], event)
 
     def begin(self) -> None:
         """Note the first bytes to the client. Further ones do not matter."""
