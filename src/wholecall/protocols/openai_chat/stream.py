@@ -257,7 +257,7 @@ class Decoder:
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
         try:
-            chunk = _CHUNK.decode(payload)  # type: ignore[arg-type]  # TypeError: it is no text
+            chunk = _CHUNK.decode(payload)  # type: ignore[arg-type]  # TypeError: not a text
         except (ValueError, TypeError, RecursionError):
             return self._decode_unusual(payload)
         return self._decode_chunk(chunk)
