@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import pytest
 
 from wholecall.assembly.assembler import Assembler
@@ -233,3 +236,63 @@ def test_a_marker_that_is_repeated_without_end_is_reported() -> None:
     outcome = rescue(Text("<tool_call>" * 40), STOP, Terminated())
     assert [each.reason for each in outcome.rejected] == [Reason.DEGENERATE]
     assert outcome.calls == ()
+
+
+ITEM_END = Reasoning("", {"message": {"id": "m1"}})
+OPENS = CallDelta(0, None, name="find", id="call_1", opens=True)
+THOUGHT = Reasoning("hm")
+# deltas in, deltas out: what is held back of a text belongs to the item before a call
+ITEMS: list[tuple[str, list[Delta], list[Delta]]] = [
+    ("a call", [Text("it <"), OPENS], [Text("it "), Text("<"), OPENS]),
+    (
+        "the end of the item, and a call",
+        [Text("it <"), ITEM_END, OPENS],
+        [Text("it "), Text("<"), ITEM_END, OPENS],
+    ),
+    ("more of the call", [Text("it <"), NATIVE], [Text("it "), NATIVE, Text("<")]),
+    ("the opener of the call", [Text("<tool_call>"), ITEM_END, OPENS], [ITEM_END, OPENS]),
+    ("the end of the answer", [Text("it <"), ITEM_END], [Text("it "), Text("<"), ITEM_END]),
+    (
+        "another text",
+        [Text("it <"), ITEM_END, Text("b>")],
+        [Text("it "), ITEM_END, Text("<b>")],
+    ),
+    (
+        "reasoning",
+        [Text("it <"), ITEM_END, THOUGHT],
+        [Text("it "), ITEM_END, THOUGHT, Text("<")],
+    ),
+    ("no text", [ITEM_END, OPENS], [ITEM_END, OPENS]),
+    (
+        "after the end",
+        [Text("it"), Terminated(), ITEM_END],
+        [Text("it"), Terminated(), ITEM_END],
+    ),
+]
+
+
+@pytest.mark.parametrize(("deltas", "told"), [row[1:] for row in ITEMS], ids=[r[0] for r in ITEMS])
+def test_what_is_held_back_leaves_before(deltas: list[Delta], told: list[Delta]) -> None:
+    rescuer = Rescuer(read_offer(TOOLS))
+    given = [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]
+    texts = "".join(each.text for each in given if isinstance(each, Text))
+    assert texts == "".join(each.text for each in told if isinstance(each, Text))
+    assert [type(each) for each in join(given)] == [type(each) for each in join(told)]
+
+
+def test_calls_that_are_held_stay_held_before_a_native_one() -> None:
+    rescuer = Rescuer(read_offer(TOOLS))
+    assert rescuer.feed(Text(LEAKED)) == []
+    assert rescuer.feed(ITEM_END) == []
+    assert rescuer.feed(OPENS) == [ITEM_END, OPENS]
+    (refused,) = rescuer.end()
+    assert isinstance(refused, Rejected)
+
+
+def join(given: Sequence[object]) -> list[object]:
+    """Texts that follow each other count as one."""
+    return [
+        each
+        for before, each in pairwise([None, *given])
+        if not (isinstance(before, Text) and isinstance(each, Text))
+    ]

@@ -247,3 +247,17 @@ def test_a_client_gets_the_same_however_the_bytes_arrived(
     assert read_events(client, protocol, chunks=chunks) == whole
     said = "".join(each for form, texts in whole if "delta" in str(form) for each in texts)
     assert text in said
+
+
+@pytest.mark.parametrize("ending", [ending for ending in ENDINGS if ending])
+@pytest.mark.parametrize("protocol", UPSTREAMS)
+def test_what_is_held_back_of_a_text_leaves_inside_its_item(protocol: str, ending: str) -> None:
+    written = UPSTREAMS[protocol](ending, calls=True)
+    events = read_events("/v1/responses", protocol, chunks=[written])
+    output = events[-1][0]["response"]["output"]
+    messages = [item for item in output if item["type"] == "message"]
+    assert [part["text"] for item in messages for part in item["content"]] == [ending]
+    assert [item["type"] for item in output if item["type"] != "reasoning"] == [
+        "message",
+        "function_call",
+    ]

@@ -118,19 +118,21 @@ class Rescuer:
         self._said = False
         self._thoughts: list[str] = []
         self._room = MOST_THOUGHTS
+        self._item_ends: list[Told] = []
+        """What a protocol says at the end of an item, while some of the item's text is held back:
+        that text belongs before it."""
 
     def feed(self, delta: Delta) -> list[Told]:
         """Process a delta of the protocol; return what to assemble instead."""
         if isinstance(delta, Text) and not self._over:
             text = delta.text if self._remains is None else self._remains.feed(delta.text)
-            return [] if text is None else self._read(text)
+            read = [] if text is None else self._read(text)
+            return [*self._leave_item(), *read] if self._item_ends else read
         if isinstance(delta, Reasoning):
-            self._room -= len(delta.text)
-            self._thoughts += [delta.text] if self._room >= 0 else []
-        elif isinstance(delta, CallDelta):
-            self._native = True
-            self._remains = self._remains or StrayMarkers(_remnants())
-        elif isinstance(delta, HintGiven):
+            return self._think(delta)
+        if isinstance(delta, CallDelta):
+            return [*self._begin_call(delta), delta]
+        if isinstance(delta, HintGiven):
             self._well = delta.hint in _WELL and self._well is not False
         elif isinstance(delta, Fault):
             self._well = False
@@ -139,12 +141,40 @@ class Rescuer:
             return [*self.end(), delta]
         return [delta]
 
+    def _think(self, delta: Reasoning) -> list[Told]:
+        if not delta.text and self._engine is not None and not self._over:
+            self._item_ends.append(delta)
+            return []
+        self._room -= len(delta.text)
+        self._thoughts += [delta.text] if self._room >= 0 else []
+        return [*self._leave_item(), delta]
+
+    def _begin_call(self, delta: CallDelta) -> list[Told]:
+        """A native call goes on. Where it opens, return what leaves before it."""
+        self._native = True
+        before = self._leave_text() if delta.opens else []
+        self._remains = self._remains or StrayMarkers(_remnants())
+        return before
+
     def _read(self, text: str) -> list[Told]:
         self._said = self._said or not text.isspace()
         self._remains = None
         if self._engine is None:
             self._engine = any_format(self._offer, self._reading)
         return self._sort(self._engine.feed(text))
+
+    def _leave_text(self) -> list[Told]:
+        """Return the text that is held back before a native call: in protocols with items, it
+        belongs to the item before the call."""
+        if self._engine is None or self._held:
+            return self._leave_item()
+        given = self._sort(self._engine.end())
+        self._engine = None
+        return [*([] if _is_opener(given) else given), *self._leave_item()]
+
+    def _leave_item(self) -> list[Told]:
+        ends, self._item_ends = self._item_ends, []
+        return ends
 
     def end(self) -> list[Told]:
         """End the answer; return the rescued calls, unless it had native ones."""
@@ -159,9 +189,11 @@ class Rescuer:
             given = []  # the opener of the native call
         if self._well and not self._said and not self._native and self._room >= 0:
             thoughts = self._decide(self._last_thoughts())
-            return [*given, *(each for each in thoughts if not isinstance(each, Text))]
+            said = (each for each in thoughts if not isinstance(each, Text))
+            return [*given, *self._leave_item(), *said]
         held, self._held = self._held, []
-        return [*given, *self._decide(held)]
+        decided = self._decide(held)
+        return [*given, *decided, *self._leave_item()]
 
     def _decide(self, held: list[Given]) -> list[Told]:
         """Decide what becomes of the calls at the end of the answer."""
