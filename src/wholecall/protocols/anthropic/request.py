@@ -36,7 +36,7 @@ from wholecall.messages import (
     restrict,
 )
 from wholecall.protocols.anthropic import client_tools, shapes
-from wholecall.protocols.anthropic.history import AnthropicTraits, anthropic_traits
+from wholecall.protocols.anthropic.history import HISTORY, AnthropicTraits, anthropic_traits
 from wholecall.protocols.decoder import present
 from wholecall.protocols.history import System, Target, read_arguments
 from wholecall.protocols.history_repair import mend
@@ -86,7 +86,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     leading = list(takewhile(lambda message: message.role is Role.SYSTEM, request.messages))
     messages = request.messages[len(leading) :]
     written = [wire for message in messages for wire in _write(message)]
-    mended = mend(PROTOCOL, written, target=_place_system(target or traits.target, messages))
+    mended = mend(HISTORY, written, target=_place_system(target or traits.target, messages))
     choice = CHOICE.encode(request.choice)
     tools = list_tools(
         request, PROTOCOL, write=write_tool, read=client_tools.read_kinds, only=choice.offer

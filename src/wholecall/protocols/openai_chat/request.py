@@ -43,6 +43,7 @@ from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
 from wholecall.protocols.openai_chat.history import (
     CAP,
+    HISTORY,
     NEW_CAP,
     ChatTraits,
     chat_efforts,
@@ -105,7 +106,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     traits = chat_traits(request.model)
     rest = rest_of(request, PROTOCOL)
     target = _place_system(target or traits.target, request.options.one_system)
-    mended = mend(PROTOCOL, list(_write_messages(request)), target=target)
+    mended = mend(HISTORY, list(_write_messages(request)), target=target)
     tools = list_tools(request, PROTOCOL, write=write_tool, read=read_kinds)
     choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
     said = request.choice != Choice() and bool(tools)

@@ -36,7 +36,7 @@ from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import shapes, tool_items
-from wholecall.protocols.openai_responses.history import OPENAI_RESPONSES
+from wholecall.protocols.openai_responses.history import HISTORY, OPENAI_RESPONSES
 from wholecall.protocols.openai_responses.tool_items import BY_CALL, BY_RESULT
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
@@ -99,7 +99,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     kinds = kinds_of(request.tools, PROTOCOL)
     items = [item for message in messages for item in _write(message, kinds)]
     continues = any(rest.get(name) for name in _CONTINUES)
-    mended = mend(PROTOCOL, items, target=target or OPENAI_RESPONSES, continues=continues)
+    mended = mend(HISTORY, items, target=target or OPENAI_RESPONSES, continues=continues)
     tools = list_tools(request, PROTOCOL, write=write_tool, read=tool_items.read_kinds)
     choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
     said = request.choice != Choice() and bool(tools or kinds)
