@@ -17,7 +17,7 @@ from wholecall.events import (
     Terminated,
     Text,
 )
-from wholecall.protocols.bedrock_invoke.stream import Decoder
+from wholecall.protocols.bedrock_invoke import InvokeDecoder
 from wholecall.stream import assemble, assemble_response
 
 USE = {"type": "tool_use", "id": "x", "name": "f", "input": {}}
@@ -69,17 +69,17 @@ ROWS = [
 
 @pytest.mark.parametrize(("chunks", "deltas"), in_every_form(ROWS))
 def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
-    assert decode(Decoder(), chunks) == deltas
+    assert decode(InvokeDecoder(), chunks) == deltas
 
 
 def test_the_bytes_that_boto3_hands_over() -> None:
     chunks = [{"chunk": {"bytes": json.dumps(each).encode()}} for each in EVENTS]
-    assert decode(Decoder(), chunks) == DELTAS
+    assert decode(InvokeDecoder(), chunks) == DELTAS
 
 
 @pytest.mark.parametrize("payload", ['{"chunk": {"bytes": "?"}}', "[1]", "7", '{"chunk": 5}'])
 def test_what_cannot_be_read_is_a_fault_or_says_nothing(payload: str) -> None:
-    deltas = list(Decoder().decode(payload))
+    deltas = list(InvokeDecoder().decode(payload))
     assert all(isinstance(each, Fault) and each.kind is FaultKind.PROTOCOL for each in deltas)
 
 
@@ -104,7 +104,7 @@ def test_a_cut_stream_runs_nothing(count: int) -> None:
 
 def test_a_whole_answer_is_the_inner_protocols() -> None:
     body = {"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn"}
-    assert list(Decoder().decode_response(body)) == [
+    assert list(InvokeDecoder().decode_response(body)) == [
         Text("a"),
         HintGiven(Hint.STOP, "end_turn"),
         Terminated(),
