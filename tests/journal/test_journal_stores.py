@@ -9,7 +9,14 @@ import pytest
 from journal_stores import Stores
 from wholecall.errors import Fenced
 from wholecall.journal.restore import Row
-from wholecall.journal.run_journal import Claim, ClaimState, JournalStore, RunRow, RunStatus
+from wholecall.journal.run_journal import (
+    REFUSED_SECONDS,
+    Claim,
+    ClaimState,
+    JournalStore,
+    RunRow,
+    RunStatus,
+)
 
 NEW = RunRow("one", model="m", plan=b"{}")
 
@@ -136,27 +143,29 @@ def end(journal: JournalStore, id: str, *, status: RunStatus) -> None:
 @pytest.mark.parametrize(
     ("status", "begun", "states"),
     [
-        pytest.param(RunStatus.DONE, True, ["new", "busy"], id="after an answer it is a new run"),
-        pytest.param(RunStatus.FAILED, False, ["new", "busy"], id="nothing had begun: a new run"),
-        pytest.param(RunStatus.FAILED, True, ["over", "new"], id="a tool had begun: told once"),
-        pytest.param(RunStatus.CANCELLED, True, ["over", "new"], id="cancelled: told once"),
+        pytest.param(RunStatus.DONE, True, ["new", "busy", "busy"], id="after an answer: new"),
+        pytest.param(RunStatus.FAILED, False, ["new", "busy", "busy"], id="nothing had begun: new"),
+        pytest.param(RunStatus.FAILED, True, ["over", "over", "new"], id="a tool had begun"),
+        pytest.param(RunStatus.CANCELLED, True, ["over", "over", "new"], id="cancelled"),
     ],
 )
 def test_a_bare_request_takes_the_handle_of_a_run_that_is_over(
     make: Stores, *, status: RunStatus, begun: bool, states: list[str]
 ) -> None:
-    journal = make()
+    now = [1000.0]
+    journal = make(clock=lambda: now[0])
     journal.open_run(NEW, ["words"]).result()
     if begun:
         journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
     end(journal, "one", status=status)
     named = journal.open_run(NEW._replace(id="named"), ["words"]).result()
     assert (named.state, named.run.id) == (ClaimState.OVER, "one")
-    again = (
-        journal.open_run(NEW._replace(id=f"bare {number}"), ["words"], bare=True).result()
-        for number in (1, 2)
-    )
-    assert [claim.state.value for claim in again] == states
+    found = []
+    for after in (0.0, REFUSED_SECONDS - 1, REFUSED_SECONDS):
+        now[0] = 1000.0 + after
+        again = journal.open_run(NEW._replace(id=f"bare {after}"), ["words"], bare=True).result()
+        found.append(again.state.value)
+    assert found == states
 
 
 def test_a_handle_leads_to_one_run_and_keeps_it(make: Stores) -> None:
@@ -264,7 +273,7 @@ def test_a_run_that_is_let_go_is_free_for_the_others(make: Stores) -> None:
     ("begun", "states"),
     [
         pytest.param(False, ["new", "busy"], id="nothing had begun: a new run"),
-        pytest.param(True, ["taken", "new"], id="a tool had begun: told once"),
+        pytest.param(True, ["taken", "busy"], id="a tool had begun: it is claimed"),
     ],
 )
 def test_a_bare_request_takes_the_handle_of_a_run_whose_worker_died(

@@ -184,7 +184,7 @@ class PostgresJournal:
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
         that is over or has no living owner. One in which a tool had begun and that did not end well
-        is returned once (and is claimed): the next bare request finds its handles free.
+        is returned (and is claimed), until it has been over for `REFUSED_SECONDS`.
         """
         now = self._clock()
         fresh = run._replace(
@@ -199,10 +199,10 @@ class PostgresJournal:
             if found is not None and (found.state is ClaimState.BUSY or not bare):
                 return found
             if found is not None:
+                if found.keeps_handles(now):
+                    return found
                 query = "DELETE FROM wholecall.handles WHERE name = ANY(%s)"
                 database.execute(query, (list(handles),))
-                if found.run.status is not RunStatus.DONE and found.has_begun:
-                    return found
                 self._replace(database, found)
             _insert_run(database, fresh, handles=handles)
             self._mine.add(run.id)

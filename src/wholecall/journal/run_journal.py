@@ -45,6 +45,10 @@ from wholecall.messages import Part, Result
 _Result = TypeVar("_Result")
 LEASE = 15.0
 """Seconds after which a worker that gives no sign of life has lost its runs."""
+REFUSED_SECONDS = 120.0
+"""Seconds for which a run that failed after a tool had begun keeps its handles from a request that
+does not say that it was sent before. Some clients send one again up to three times within a minute,
+after any error, and tell nobody."""
 MOST_CLAIMED = 4
 """Runs in one claim: the other workers take the rest."""
 
@@ -114,6 +118,12 @@ class Claim(NamedTuple):
         """True if a tool has begun."""
         return any(row.key.startswith("intent ") for row in self.rows)
 
+    def keeps_handles(self, now: float) -> bool:
+        """Return True if an equal request must not begin anew yet: what had begun would repeat."""
+        if self.run.status is RunStatus.DONE or not self.has_begun:
+            return False
+        return self.state is not ClaimState.OVER or now - self.run.touched < REFUSED_SECONDS
+
 
 class StoredFrames(NamedTuple):
     """A part of the response of a run, as its client reads it, and the run without its plan."""
@@ -145,7 +155,7 @@ class JournalStore(Protocol):
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
         that is over or has no living owner. One in which a tool had begun and that did not end well
-        is returned once (and is claimed): the next bare request finds its handles free.
+        is returned (and is claimed), until it has been over for `REFUSED_SECONDS`.
         """
 
     def claim(self, id: str) -> Future[Claim | None]:

@@ -124,7 +124,7 @@ class SqliteJournal:
 
         `bare`: the request does not say that it was sent before. So it takes the handles of a run
         that is over or has no living owner. One in which a tool had begun and that did not end well
-        is returned once (and is claimed): the next bare request finds its handles free.
+        is returned (and is claimed), until it has been over for `REFUSED_SECONDS`.
         """
 
         def change(database: sqlite3.Connection) -> Claim:
@@ -132,13 +132,13 @@ class SqliteJournal:
             found = None if taken is None else self._claim(database, taken)
             if found is not None and (found.state is ClaimState.BUSY or not bare):
                 return found
+            now = self._clock()
             if found is not None:
+                if found.keeps_handles(now):
+                    return found
                 freed = [(name,) for name in handles]
                 database.executemany("DELETE FROM handles WHERE name = ?", freed)
-                if found.run.status is not RunStatus.DONE and found.has_begun:
-                    return found
                 self._replace(database, found)
-            now = self._clock()
             fresh = run._replace(
                 status=RunStatus.RUNNING, owner=self.worker, epoch=1, created=now, touched=now
             )

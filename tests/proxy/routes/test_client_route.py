@@ -260,8 +260,9 @@ async def test_what_was_done_for_a_client_that_left_is_not_done_again(tmp_path: 
 
 
 INTERRUPTED: dict[str, tuple[dict[str, str], list[int], int]] = {
-    "bare: refused once, then new": ({}, [409, 200], 2),
-    "not a resend: refused once, then new": ({"x_stainless_retry_count": "0"}, [409, 200], 2),
+    "bare: refused, and refused again": ({}, [409, 409], 1),
+    "not a resend: refused as well": ({"x_stainless_retry_count": "0"}, [409, 409], 1),
+    "a key of its own: a new run": ({"idempotency_key": "another"}, [200, 200], 2),
     "a resend continues, and is answered again": ({"x_stainless_retry_count": "1"}, [200, 200], 1),
 }
 

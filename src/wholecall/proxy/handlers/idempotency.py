@@ -210,7 +210,7 @@ class SharedStream:
 # - `x-stainless-retry-count`, which the official SDKs count up: above 0 it is a resend, at 0 it is
 #   not.
 # - Without either: an equal body while the first request is still being answered. After the first
-#   was interrupted and a tool had begun, it is refused once, with what had begun.
+#   was interrupted and a tool had begun, it is refused for two minutes, with what had begun.
 
 
 KEPT_SECONDS = 24 * 3600.0
@@ -220,8 +220,8 @@ _MOST_SHOWN = 200
 _OTHER_BODY = "this Idempotency-Key came before with another request"
 _INTERRUPTED = (
     "an equal request was interrupted after tools had begun, and they are not run again without "
-    "your word: {begun}. To run all of it anew, send the request once more; to continue a run, "
-    "send its Idempotency-Key"
+    "your word: {begun}. To run all of it anew, send the request with another Idempotency-Key, or "
+    "again in two minutes; to continue a run, send its Idempotency-Key"
 )
 _KEPT_HEADERS = (TOOLS_HEADER, "x-wholecall-events")
 
@@ -281,7 +281,7 @@ class DurableRuns:
         """Claim the run of a request, before the upstream is asked.
 
         `response`: the id of a background response, which names its run. Raise `RequestRefused` for
-        a key with another body, and once for an interrupted request that does not say what it is.
+        a key with another body, and for an interrupted request that does not say what it is.
         """
         request = plan.request
         row = _make_row(plan)
@@ -299,6 +299,7 @@ class DurableRuns:
             _demand_same(claim, row.digest)
         if sent.bare and claim.state in (ClaimState.TAKEN, ClaimState.OVER):
             await self._settle_bare(claim, plan.toolbox)
+            await asyncio.wrap_future(self.store.delete(claim.run.id))
             return await self._claim(run, sent)
         return claim
 
