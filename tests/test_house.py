@@ -26,7 +26,7 @@ LIMITS = {
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 1,
     "fields of the widest class": 15,
-    "lines of code": 49664,
+    "lines of code": 49672,
     "odd words in 1,000 of comments": 0.2,
     "odd words in 1,000 of docs": 0.9,
     "docstrings of 100 that ask": 0.2,

@@ -65,7 +65,6 @@ NOTHING: dict[str, Any] = {
     "a cut frame": b'data: {"id": "a", "mod',
     "no object": b"data: [1]\n\n",
     "an object of a client library": {"id": "a"},
-    "nothing": b"",
     "more levels than there is room for": b'{"id": ' + b"[" * 9999 + b"]" * 9999 + b"}",
     "something else within": frame({"response": 7}),
 }
@@ -89,3 +88,18 @@ def test_the_error_of_an_answer_that_was_asked_for_again_is_not_handed_on() -> N
     original = UpstreamEnvelope("openai-chat")
     original.look(b'{"id": "c1", "error": {"message": "overloaded"}, "x": 1}')
     assert original.make_head("openai-chat", "m").rest == {"x": 1}
+
+
+def test_a_first_chunk_may_be_cut_anywhere() -> None:
+    stream = b": keep-alive\n\n" + frame(CHAT)
+    for at in range(1, len(stream)):
+        original = UpstreamEnvelope("openai-chat")
+        pieces = (stream[:at], stream[at:], b'data: {"id": "another answer"}\n\n')
+        assert [original.look(piece) for piece in pieces][1:] == [True, True]
+        assert original.make_head("openai-chat", "asked").id == "a"
+
+
+def test_a_payload_without_an_end_is_not_waited_for() -> None:
+    original = UpstreamEnvelope("openai-chat")
+    assert original.look(b"data: " + b"x" * 70_000)
+    assert original.make_head("openai-chat", "asked").id.startswith("chatcmpl-")

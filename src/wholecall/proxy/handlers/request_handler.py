@@ -54,19 +54,29 @@ from wholecall.proxy.responses.response_store import UNREADABLE, CaptureSink, Re
 from wholecall.tools.toolbox import Toolbox
 
 _DATA = b"data:"
+_MOST_OF_HEAD = 65_536
+"""Bytes in which the first payload of a stream is expected."""
 
 
 class UpstreamEnvelope:
-    """The metadata of an upstream's answer, from its first chunk."""
+    """The metadata of an upstream's answer, from its first payload."""
 
     def __init__(self, protocol: str) -> None:
         self._protocol = protocol
-        self._first: bytes | None = None
+        self._first = b""
+        self._has_first = False
 
-    def look(self, chunk: Chunk) -> None:
-        """An answer begins. Only that of the first one counts."""
-        if self._first is None:
-            self._first = chunk if isinstance(chunk, bytes) else b""
+    def look(self, chunk: Chunk) -> bool:
+        """Read the first payload, however it is cut; return True when no more is needed.
+
+        Only that of the first answer counts.
+        """
+        if not self._has_first:
+            self._first += chunk if isinstance(chunk, bytes) else b""
+            said = self._first.partition(_DATA)[2]
+            is_body = self._first.lstrip().startswith(b"{") or not isinstance(chunk, bytes)
+            self._has_first = is_body or b"\n" in said or len(said) > _MOST_OF_HEAD
+        return self._has_first
 
     def make_head(self, protocol: str, model: str) -> ResponseHead:
         """Return the metadata in a client's protocol; `model` is the name that the client used."""
@@ -84,7 +94,7 @@ class UpstreamEnvelope:
         )
 
     def _fields(self) -> Mapping[str, Any]:
-        payload = _read_first(self._first or b"")
+        payload = _read_first(self._first)
         within = client_side(self._protocol).head_within
         inner = payload.get(within, payload) if within else payload
         return inner if isinstance(inner, Mapping) else {}

@@ -354,10 +354,10 @@ class WatchedUpstream:
         upstream: Upstream,
         watch: ExchangeWatch,
         *,
-        peek: TakeChunk | None = None,
+        peek: Callable[[Chunk], bool] | None = None,
         on_headers: Callable[[Mapping[str, str]], None] | None = None,
     ) -> None:
-        """`peek` gets the first chunk of each answer, `on_headers` its headers."""
+        """`peek` gets the chunks of each answer until it returns True, `on_headers` its headers."""
         self._upstream = upstream
         self._watch = watch
         self._peek = peek
@@ -382,12 +382,14 @@ class WatchedUpstream:
 
 
 async def _look_at(
-    chunks: AsyncIterator[Chunk], peek: TakeChunk | None, *, take: TakeChunk | None
+    chunks: AsyncIterator[Chunk],
+    peek: Callable[[Chunk], bool] | None,
+    *,
+    take: TakeChunk | None,
 ) -> AsyncIterator[Chunk]:
     """All who look do it here: each generator that a chunk passes costs more than a look."""
     async for chunk in chunks:
-        if peek is not None:
-            peek(chunk)
+        if peek is not None and peek(chunk):
             peek = None
         if take is not None:
             take(chunk)
