@@ -6,7 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from wholecall.events import Call, CallDelta, Evidence, Reason, Reasoning, Rejected, Repair, Usage
+from wholecall.events import (
+    Call,
+    CallDelta,
+    Evidence,
+    Reason,
+    Reasoning,
+    Rejected,
+    Repair,
+    Usage,
+    copy_call,
+)
 
 CLOSED, SEALED, CONFIRMED = Evidence.CLOSED, Evidence.SEALED, Evidence.CONFIRMED
 
@@ -97,3 +107,11 @@ def test_the_json_of_an_event_names_its_class() -> None:
     assert [event["type"] for event in told] == ["Rejected", "Usage"]
     assert (told[0]["reason"], told[1]["input_tokens"]) == ("truncated", 1)
     assert msgspec.json.decode(msgspec.json.encode(rejected), type=Rejected | Usage) == rejected
+
+
+def test_a_copied_call_shares_no_arguments() -> None:
+    original = call(arguments={"list": [1]})
+    copied = copy_call(original)
+    assert copied == original
+    copied.arguments["list"].append(2)
+    assert original.arguments == {"list": [1]}

@@ -93,3 +93,8 @@ def test_a_definition_that_cannot_be_read_is_an_error_that_names_it(
 
 def test_a_provider_s_own_tool_may_have_parameters() -> None:
     assert read_offer([{"type": "openrouter:web_search", "parameters": {"max_results": 3}}]) == {}
+
+
+def test_an_offer_is_read_once() -> None:
+    offer = read_offer([{"name": "f"}])
+    assert read_offer(offer) is offer

@@ -97,3 +97,7 @@ def test_what_is_in_its_own_form_goes_out_as_it_is() -> None:
 def test_what_belongs_to_others_is_told_or_left_out() -> None:
     [message] = body(Message(Role.USER, (Native("anthropic", {}), Reasoning("x"))))["messages"]
     assert message["content"] == "(Something was left out here that this model cannot be given.)"
+
+
+def test_an_empty_system_message_is_left_out() -> None:
+    assert body(Message(Role.SYSTEM, ()), USER)["messages"] == [HI]
