@@ -9,7 +9,7 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -197,13 +197,14 @@ def relay(port: int) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def pump(source: socket.socket, sink: socket.socket, *, renumber: bool) -> None:
-        while data := source.recv(65536):
-            place = data.find(b"K\x00\x00\x00\x0c") if renumber else -1
-            if place >= 0:
-                pid = struct.pack("!I", 7)
-                data, renumber = data[: place + 5] + pid + data[place + 9 :], False
-            sink.sendall(data)
-        sink.close()
+        # The other direction may have closed both.
+        with source, sink, suppress(OSError):
+            while data := source.recv(65536):
+                place = data.find(b"K\x00\x00\x00\x0c") if renumber else -1
+                if place >= 0:
+                    pid = struct.pack("!I", 7)
+                    data, renumber = data[: place + 5] + pid + data[place + 9 :], False
+                sink.sendall(data)
 
     def serve() -> None:
         while True:

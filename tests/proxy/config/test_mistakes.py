@@ -116,7 +116,8 @@ MISTAKES = {
     # ── Rules ──
     "models: {a: {upstream: gpt}}": (
         "1: models.a.upstream: 'gpt' does not name a provider: write openai/…, responses/…, "
-        "anthropic/…, ollama/…, gemini/…, litellm/…, local/…; or give a base_url"
+        "anthropic/…, ollama/…, gemini/…, cohere/…, litellm/…, local/…; "
+        "or give a base_url"
     ),
     MODEL % "base_url: x.example": (
         "1: models.a.base_url: 'x.example' is not an http:// or https:// address: "
