@@ -48,7 +48,7 @@ LEASE = 15.0
 REFUSED_SECONDS = 120.0
 """Seconds for which a run that failed after a tool had begun keeps its handles from a request that
 does not say that it was sent before. Some clients send one again up to three times within a minute,
-after any error, and tell nobody."""
+after any error, and do not say so."""
 MOST_CLAIMED = 4
 """Runs in one claim: the other workers take the rest."""
 
