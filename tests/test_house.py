@@ -26,11 +26,11 @@ LIMITS = {
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 1,
     "fields of the widest class": 15,
-    "lines of code": 49672,
-    "odd words in 1,000 of comments": 0.2,
-    "odd words in 1,000 of docs": 0.9,
-    "docstrings of 100 that ask": 0.2,
-    "words in ARCHITECTURE.md": 1327,
+    "lines of code": 53000,
+    "odd words in 1,000 of comments": 0.3,
+    "odd words in 1,000 of docs": 1.2,
+    "docstrings of 100 that ask": 0.5,
+    "words in ARCHITECTURE.md": 1500,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
 REQUEST_FILES, REQUEST_CHANGES = 62, 351

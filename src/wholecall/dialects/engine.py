@@ -99,8 +99,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
-        """The vocabulary of a dialect, where tools of these names are on offer."""
-        # Of many names nothing is kept for the next answer: there would be no end of them.
+        """Build the vocabulary of a dialect, where tools of these names are on offer."""
         many = len(names) > MANY
         look_for = Markers if many else markers_of
         grammars = _table(dialect, names)
@@ -141,6 +140,33 @@ class Vocabulary:
         """Return all marks that are searched in text after a call that these tags have ended."""
         extend = Markers.extended if self.many else _extend
         return extend(self.marks, tags.value_close)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Key:
+    """A dialect as the key of a cache. To compare two by their fields takes as long as to build a
+    vocabulary."""
+
+    dialect: Dialect
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.dialect is other.dialect
+
+    def __hash__(self) -> int:
+        return id(self.dialect)
+
+
+def vocabulary_of(dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
+    """Return the vocabulary of a dialect and these tools. It is cached, because the same tools are
+    offered again and again, unless there are so many that the cache would have no limit."""
+    if len(names) > MANY:
+        return Vocabulary.of(dialect, names)
+    return _cached_vocabulary(_Key(dialect), names)
+
+
+@lru_cache(maxsize=256)
+def _cached_vocabulary(key: _Key, names: tuple[str, ...]) -> Vocabulary:
+    return Vocabulary.of(key.dialect, names)
 
 
 @lru_cache(maxsize=64)
@@ -217,16 +243,14 @@ class Engine:
         offer: Offer | None = None,
         *,
         limits: Limits = DEFAULT,
-        vocabulary: Vocabulary | None = None,
         reading: CallPosition = CallPosition.UNQUOTED,
     ) -> None:
-        """`vocabulary` is the cached one of the dialect and these tools, if the caller has it."""
         self._machine = ParserContext(offer, rescues=dialect.rescues, limits=limits)
         self._source = self._machine.source
         self._output = self._machine.output
         self._dialect = dialect
         self._reading = reading
-        self._words = vocabulary or Vocabulary.of(dialect, tuple(offer or ()))
+        self._words = vocabulary_of(dialect, tuple(offer or ()))
         self._steps = self._run()
         next(self._steps)
 

@@ -38,7 +38,7 @@ from wholecall.arguments.parse import Parsed, join_halves, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
 from wholecall.dialects.dialect_registry import AUTO
-from wholecall.dialects.engine import FENCE, MANY, CallPosition, Engine, Vocabulary
+from wholecall.dialects.engine import FENCE, CallPosition, Engine
 from wholecall.dialects.parser_context import Found
 from wholecall.events import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.messages import CallResult, Media, Message, Offer, Part, PastCall, Role, ToolSpec
@@ -158,15 +158,7 @@ def _members(squeezed: str) -> set[str]:
 
 def any_format(offer: Offer, reading: CallPosition) -> Engine:
     """Return an engine that reads calls of these tools in every format at once."""
-    vocabulary = vocabulary_of(tuple(offer)) if len(offer) <= MANY else None
-    return Engine(AUTO, offer, vocabulary=vocabulary, reading=reading)
-
-
-@lru_cache(maxsize=256)
-def vocabulary_of(names: tuple[str, ...]) -> Vocabulary:
-    """Return the vocabulary of every format, cached because the same tools are offered again and
-    again."""
-    return Vocabulary.of(AUTO, names)
+    return Engine(AUTO, offer, reading=reading)
 
 
 @dataclass(slots=True)

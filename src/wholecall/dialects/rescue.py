@@ -14,7 +14,7 @@ from wholecall.assembly.assembler import Assembler
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.dialect import Dialect, encode_calls, encode_result, template_of
-from wholecall.dialects.dialect_registry import dialect_named
+from wholecall.dialects.dialect_registry import AUTO, dialect_named
 from wholecall.dialects.emulation.choice_enforcement import (
     JUDGED,
     PLANNED,
@@ -22,7 +22,7 @@ from wholecall.dialects.emulation.choice_enforcement import (
     ChoiceRefusal,
     reject,
 )
-from wholecall.dialects.engine import FENCE, CallPosition, Engine
+from wholecall.dialects.engine import FENCE, CallPosition, Engine, vocabulary_of
 from wholecall.dialects.parser_context import Found, Given, Retracted
 from wholecall.dialects.provenance import (
     RESCUED,
@@ -31,7 +31,6 @@ from wholecall.dialects.provenance import (
     calls_in,
     quoted,
     rescued_id,
-    vocabulary_of,
 )
 from wholecall.events import (
     JSON,
@@ -304,13 +303,13 @@ def _apart(delta: CallDelta | CallSealed, place: str) -> CallDelta | CallSealed:
 
 @lru_cache(maxsize=1)
 def _remnants() -> Markers:
-    return markers_of(tuple(vocabulary_of(()).remnants - {FENCE}))
+    return markers_of(tuple(vocabulary_of(AUTO, ()).remnants - {FENCE}))
 
 
 def _is_opener(given: list[Told]) -> bool:
     """Return True if this is the marker of a call and nothing else."""
     said = "".join(each.text if isinstance(each, Text) else FENCE for each in given).strip()
-    return said.startswith("<") and said in vocabulary_of(()).openers
+    return said.startswith("<") and said in vocabulary_of(AUTO, ()).openers
 
 
 def _refuse(name: str) -> Rejected:
