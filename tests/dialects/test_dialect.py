@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from example_counts import examples
+from example_counts import ends, examples
 from recut import cut_text
 from wholecall.dialects.dialect import Notation
 from wholecall.dialects.dialect_registry import DIALECTS
@@ -142,7 +142,7 @@ def test_what_is_cut_delivers_nothing_that_the_whole_does_not(dialect: str) -> N
     text = encode(dialect, TWO)
     tools = tools_for(TWO)
     delivered = []
-    for end in range(len(text) + 1):
+    for end in (*ends(len(text)), len(text)):
         outcome = parse_text(dialect, text[:end], tools=tools)
         delivered = [(call.name, dict(call.arguments)) for call in outcome.calls]
         assert delivered == TWO[: len(delivered)], text[:end]

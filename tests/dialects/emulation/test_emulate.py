@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulated_requests import LENGTH, NOW, PROMPTED, STOP, WEATHER, ask, calls_of, says, understand
-from example_counts import examples
+from example_counts import ends, examples
 from recut import cut_text
 from wholecall.assembly.assembler import Assembler
 from wholecall.assembly.outcome import collect
@@ -448,7 +448,7 @@ def test_a_prefix_of_an_answer_runs_nothing_new(dialect: str) -> None:
     whole: dict[str, Any] = {"city": "Oslo", "days": 2}
     text = encode(dialect, [("weather", whole)])
     emulated = emulate(ask(tools=[replace(WEATHER, start=Start.CLOSED), NOW]), dialect)
-    for end in range(len(text)):
-        ending = (STOP, LENGTH, ())[end % 3]
+    for count, end in enumerate(ends(len(text))):
+        ending = (STOP, LENGTH, ())[count % 3]
         calls = understand(emulated, text[:end], ending=ending).calls
         assert [dict(call.arguments) for call in calls] in ([], [whole])

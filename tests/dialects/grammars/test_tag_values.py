@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from example_counts import ends
 from wholecall.dialects.dialect import Notation, Template, encode_calls
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.rescue import parse_text
@@ -280,6 +281,6 @@ def test_a_text_may_hold_a_call_of_its_own_format(
 @pytest.mark.parametrize(("name", "template"), TAGGED, ids=[name for name, _ in TAGGED])
 def test_a_cut_text_runs_no_call_that_it_holds(name: str, template: Template) -> None:
     whole = written(template, f"See {written(template, 'b')} and {written(template, 'c')}.")
-    for end in range(len(whole)):
+    for end in ends(len(whole)):
         outcome = parse_text(name, whole[:end], tools=STRINGS)
         assert all(call.arguments["text"].startswith("See") for call in outcome.calls)
