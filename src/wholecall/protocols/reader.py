@@ -303,11 +303,23 @@ class Reader:
         return True
 
 
+def read_whole_answer(protocol: str, body: bytes) -> list[Event]:
+    """Return the events of a whole answer to a request without tools."""
+    read_plain = find_protocol(protocol).read_plain
+    events = None if read_plain is None else read_plain(body)
+    if events is None:
+        reader = Reader(protocol)
+        events = [*reader.feed_response(body), *reader.end()]
+    return events
+
+
 def _make_decoder(protocol: WireProtocol, tools: Tools) -> PayloadDecoder:
+    make = protocol.decoder_for
+    if make is None or not tools:
+        return protocol.decoder()
     known = tools.values() if isinstance(tools, ReadOffer) else tools
     specs = [tool for tool in known if isinstance(tool, ToolSpec)]
-    make = protocol.decoder_for
-    return protocol.decoder() if make is None or not specs else make(specs)
+    return make(specs) if specs else protocol.decoder()
 
 
 def _says_something(delta: Delta) -> bool:

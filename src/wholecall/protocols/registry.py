@@ -110,6 +110,8 @@ class WireProtocol:
     decoder_for: Callable[[Sequence[ToolSpec]], PayloadDecoder] | None = None
     """Makes the decoder of an answer to a request with these tools, if the calls of some have
     forms of their own."""
+    read_plain: Callable[[bytes], list[Event] | None] | None = None
+    """Reads a whole answer that is one text, cheaper than the decoder; None for any other."""
     kinds: tuple[str, ...] = ()
     """How `type` (of events) or `object` (of answers) begins in no other protocol."""
     fields: tuple[frozenset[str], ...] = ()

@@ -60,6 +60,8 @@ class ConnectionRoute:
         self._context: ssl.SSLContext | None = None
         self._has_tunnel = proxy is not None and origin.scheme == "https"
         self._to_proxy = [] if proxy is None else _authorize("Proxy-Authorization", proxy)
+        self._head: tuple[str, URL | None, Mapping[str, str], str] = ("", None, {}, "")
+        """The last head that was written, all but its length, and for what."""
 
     @property
     def first_hop(self) -> URL:
@@ -71,7 +73,19 @@ class ConnectionRoute:
     def write_head(
         self, method: str, url: URL, *, headers: Mapping[str, str], length: int | None = None
     ) -> bytes:
-        """Return the head of a request. Names and values were checked when they were given."""
+        """Return the head of a request. Names and values were checked when they were given.
+
+        Nearly every request has the URL and the headers of its endpoint, so the last head is kept.
+        """
+        of_method, of_url, of_headers, head = self._head
+        if not (of_url is url and of_headers is headers and of_method == method):
+            head = self._write_lines(method, url, headers=headers)
+            self._head = method, url, headers, head
+        if length is None:
+            return f"{head}\r\n".encode()
+        return f"{head}Content-Length: {length}\r\n\r\n".encode()
+
+    def _write_lines(self, method: str, url: URL, *, headers: Mapping[str, str]) -> str:
         is_forwarded = self._proxy is not None and not self._has_tunnel
         target = url.raw_path_qs
         if is_forwarded:
@@ -84,9 +98,7 @@ class ConnectionRoute:
         if is_forwarded and "proxy-authorization" not in given:
             lines += self._to_proxy
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        if length is not None:
-            lines.append(f"Content-Length: {length}")
-        return "\r\n".join([*lines, "", ""]).encode()
+        return "\r\n".join([*lines, ""])
 
     def _write_connect(self) -> bytes:
         place = f"{self._origin.host_subcomponent}:{self._origin.port}"

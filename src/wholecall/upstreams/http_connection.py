@@ -117,11 +117,6 @@ def judge(error: OSError) -> ConnectionTrouble:
     return ConnectionTrouble("connection", repeatable=True)
 
 
-def is_fit(value: bytes) -> bool:
-    """Return True if a header value may be passed on; with control characters it does harm."""
-    return _CONTROL.search(value) is None
-
-
 def find_header(headers: RawHeaders, wanted: bytes) -> bytes:
     """Return the value of the first header of this name; empty without one."""
     for name, value in headers:
@@ -300,6 +295,8 @@ class AnswerParser:
 
     def _find_coding(self) -> None:
         given = find_header(self.headers, b"content-encoding").lower()
+        if not given:
+            return
         codings = {each.strip() for each in given.split(b",")} & (_PACKED | _FOREIGN)
         if given in _PACKED:
             self._inflating = _Inflating(given)
@@ -318,7 +315,7 @@ class AnswerParser:
         if self.has_head:
             return
         self._header_bytes += len(name) + len(value)
-        if is_fit(value):
+        if _CONTROL.search(value) is None:  # with control characters it does harm
             self.headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -366,10 +363,11 @@ def _make_parser(incoming: AnswerParser) -> HttpResponseParser:
 
 def _ends_with_connection(headers: RawHeaders) -> bool:
     """Return True if a body has neither a length nor a last chunk."""
-    codings = [value for name, value in headers if name == b"transfer-encoding"]
-    if codings:
-        return not codings[-1].lower().endswith(b"chunked")
-    return not any(name == b"content-length" for name, _ in headers)
+    named = dict(headers)  # of several with one name, the last
+    coding = named.get(b"transfer-encoding")
+    if coding is not None:
+        return not coding.lower().endswith(b"chunked")
+    return b"content-length" not in named
 
 
 class _Inflating:

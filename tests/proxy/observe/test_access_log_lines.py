@@ -97,12 +97,21 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
     assert json.loads(stream.getvalue())["error"] == "no"
 
 
-def test_fields_may_come_as_one_dictionary() -> None:
+def test_a_line_of_fields_is_the_same_as_one_by_the_logger() -> None:
     writer, stream = make()
-    writer.log.info("look", port=1, fields={"status": 200, "key": KEY, "calls": [KEY]})
-    line = json.loads(stream.getvalue())
-    assert list(line) == ["timestamp", "level", "event", "port", "status", "key", "calls"]
-    assert list(line.values())[2:] == ["look", 1, 200, "***", ["***"]]
+    fields = {"port": 1, "status": 200, "key": KEY, "model": KEY, "calls": [KEY], "path": "/v1"}
+    writer.write("info", "look", fields=fields)
+    writer.log.info("look", **fields)
+    written, logged = map(json.loads, stream.getvalue().splitlines())
+    assert list(written) == ["timestamp", "level", "event", *fields]
+    assert list(written.values())[1:] == ["info", "look", 1, 200, "***", "***", ["***"], "/v1"]
+    assert list(logged.values())[1:] == list(written.values())[1:]
+
+
+def test_a_line_of_fields_below_the_level_is_not_written() -> None:
+    writer, stream = make()
+    writer.write("debug", "look", fields={})
+    assert not stream.getvalue()
 
 
 def test_a_failure_is_told_without_secrets() -> None:

@@ -70,3 +70,20 @@ def test_a_secret_that_is_learned_later_is_hidden_in_a_text_that_had_none() -> N
     assert hiding.hide(text) == hiding.hide(text) == text
     hiding.learn(["known to us"])
     assert hiding.hide(text) == f"{'word ' * 400}***"
+
+
+def test_a_word_that_every_line_has_is_hidden_once_it_is_a_secret() -> None:
+    redactor, fields = Redactor(), {"model": "Zq81hHw0pLx5RkT2", "path": "/v1"}
+    assert redactor.hide_fields(fields) == fields
+    redactor.learn(["Zq81hHw0pLx5RkT2"])
+    assert redactor.hide_fields(fields) == {"model": "***", "path": "/v1"}
+
+
+def test_few_words_of_clients_are_remembered() -> None:
+    redactor = Redactor()
+    for number in range(1000):
+        redactor.hide_fields({"model": f"model {number}"})
+    assert redactor.hide_fields({"model": "token=Zq81hHw0pLx5RkT2"}) != {
+        "model": "token=Zq81hHw0pLx5RkT2"
+    }
+    assert len(redactor._words) <= 256

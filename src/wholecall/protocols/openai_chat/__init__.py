@@ -9,6 +9,7 @@ RECORD = WireProtocol(
     provider="openai",
     decoder=stream.Decoder,
     decoder_for=stream.Decoder,
+    read_plain=stream.read_plain,
     framing=SseFraming,
     kinds=("chat.completion",),
     fields=(frozenset({"choices"}),),

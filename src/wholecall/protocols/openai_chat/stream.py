@@ -14,6 +14,8 @@ from wholecall.errors import ProtocolError
 from wholecall.events import (
     CallDelta,
     Delta,
+    Ended,
+    Event,
     Hint,
     HintGiven,
     OfChoice,
@@ -22,6 +24,7 @@ from wholecall.events import (
     Slot,
     Terminated,
     Text,
+    Usage,
 )
 from wholecall.messages import ToolSpec
 from wholecall.protocols.decoder import (
@@ -240,6 +243,10 @@ _LEGACY_SLOT = "function_call"
 
 
 _CHUNK = msgspec.json.Decoder(shapes.ChatChunk)
+_NO_NAMES = WireNames()
+_STOP = "stop"
+_STOPPED = HintGiven(Hint.STOP, _STOP)
+_ENDED = Ended(_STOP, hint=Hint.STOP, native=_STOP, error=None)
 
 
 # ── Decoding ────────────────────────────────────────────────────────────────────────
@@ -252,7 +259,7 @@ class Decoder:
         self._modern: set[int] = set()
         """The choices that send `tool_calls`; a `function_call` there says the same again."""
         self._held: dict[int, _LegacyCall] = {}
-        self._custom = CustomCalls(WireNames(tools, PROTOCOL))
+        self._custom = CustomCalls(WireNames(tools, PROTOCOL) if tools else _NO_NAMES)
 
     def decode(self, payload: Payload) -> Decoded:
         """Turn one chunk into deltas."""
@@ -310,10 +317,7 @@ class Decoder:
                 yield from (OfChoice(choice.index, delta) for delta in self._choice(choice))
             else:
                 yield from self._choice(choice)
-        if chunk.usage is not None:
-            yield from read_usage(
-                chunk.usage, input_tokens="prompt_tokens", output_tokens="completion_tokens"
-            )
+        yield from _count(chunk.usage)
 
     def _choice(self, choice: shapes.ChatChoice) -> Iterator[Delta]:
         message = choice.delta or choice.message
@@ -358,8 +362,44 @@ def _read_whole(body: Payload) -> shapes.ChatChunk:
     return answer
 
 
+def _count(usage: Any) -> Iterable[Usage]:
+    if usage is None:
+        return ()
+    return read_usage(usage, input_tokens="prompt_tokens", output_tokens="completion_tokens")
+
+
 def _mend(payload: Payload) -> shapes.ChatChunk:
     return fit(mend_lists(read_json(payload)), shapes.ChatChunk)
+
+
+# ── The usual whole answer ──────────────────────────────────────────────────────────
+
+
+def read_plain(body: bytes) -> list[Event] | None:
+    """Return the events of a whole answer that is one text and nothing else; None for any other.
+
+    `Reader` gives the same result, at four times the cost.
+    """
+    try:
+        answer = _CHUNK.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    choices = answer.choices
+    if not choices or len(choices) > 1 or _failure(answer):
+        return None
+    content = _only_text(choices[0])
+    return [Text(content), _STOPPED, *_count(answer.usage), _ENDED] if content else None
+
+
+def _only_text(choice: shapes.ChatChoice | None) -> str | None:
+    if choice is None or choice.index or choice.delta or choice.error or choice.logprobs:
+        return None
+    message = choice.message
+    if message is None or choice.finish_reason != _STOP or _has_more(message):
+        return None
+    if message.tool_calls or message.reasoning_content or message.reasoning:
+        return None
+    return message.content if type(message.content) is str else None
 
 
 # ── The usual chunk ───────────────────────────────────────────────────────────────── Nearly all

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from wholecall.errors import UpstreamError
 from wholecall.events import Ended, Event, Fault, FaultKind, Value
-from wholecall.protocols.reader import Reader
+from wholecall.protocols.reader import Reader, read_whole_answer
 from wholecall.protocols.registry import BLANKS, LONGEST_FIELD, begins_events
 from wholecall.protocols.sse_ndjson import SseParser
 from wholecall.proxy.handlers.response_writer import ResponseWriter
@@ -262,7 +262,6 @@ class Passthrough:
         self._sink = sink
         self._writer = writer
         self._watch = watch
-        self._reader = Reader(pipe.endpoint.protocol)
         self._frames = Frames()
         self._told: Fault | None = None
         """The upstream's own error, which is passed on to the client."""
@@ -288,7 +287,7 @@ class Passthrough:
         if begins_events(content):
             await self._translate(content)
             return
-        self._judge([*self._reader.feed_response(content), *self._reader.end()])
+        self._judge(read_whole_answer(self._pipe.endpoint.protocol, content))
         media_type = find_header(response.raw_headers, b"content-type") or _JSON
         await self._sink.send_body(
             ResponseBody(_OK, content, pick_headers(response.raw_headers), media_type)
@@ -297,7 +296,7 @@ class Passthrough:
     async def _translate(self, content: bytes) -> None:
         """Translate an answer that is not streamed although the client wants a stream, or the other
         way round."""
-        reader = self._reader
+        reader = Reader(self._pipe.endpoint.protocol)
         read = reader.feed if begins_events(content) else reader.feed_response
         events = [*read(content), *reader.end()]
         self._show_all(events)
@@ -331,9 +330,10 @@ class Passthrough:
         return start
 
     async def _pass_stream(self, response: HttpResponse, start: bytes) -> None:
+        reader = Reader(self._pipe.endpoint.protocol)
         try:
-            await self._pass_chunks(response, start)
-            self._judge(self._reader.end())
+            await self._pass_chunks(response, start, reader=reader)
+            self._judge(reader.end())
         except UpstreamError:
             if self._frames.is_within:
                 self._sink.put(BLANK_LINE)  # the error is not part of what was cut
@@ -351,10 +351,10 @@ class Passthrough:
         is_event = bool(parser.feed(rest) or parser.end())
         return rest + BLANK_LINE if is_event or self._frames.is_within else b""
 
-    async def _pass_chunks(self, response: HttpResponse, start: bytes) -> None:
+    async def _pass_chunks(self, response: HttpResponse, start: bytes, *, reader: Reader) -> None:
         try:
             with EndOfStream(silence=self._pipe.silence) as end:
-                await self._copy_chunks(response, start, end=end)
+                await self._copy_chunks(response, start, reader=reader, end=end)
         except TimeoutError as error:
             raise self._pipe.fail(error) from error
         except OSError as error:
@@ -362,8 +362,10 @@ class Passthrough:
             if isinstance(error, NotHttp) and not self._sink.begun:
                 raise self._pipe.fail(error) from error
 
-    async def _copy_chunks(self, response: HttpResponse, start: bytes, *, end: EndOfStream) -> None:
-        sink, reader, read = self._sink, self._reader, response.read
+    async def _copy_chunks(
+        self, response: HttpResponse, start: bytes, *, reader: Reader, end: EndOfStream
+    ) -> None:
+        sink, read = self._sink, response.read
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
         chunk = start or await read()
         while chunk:
@@ -386,8 +388,10 @@ class Passthrough:
                 raise UpstreamError("the answer was cut off before its end", code=event.error or "")
 
     def _show_all(self, events: Iterable[Event]) -> None:
+        watch = self._watch
         for place, event in enumerate(events):
-            self._watch.take(event)
+            if type(event) in watch.wanted:
+                watch.take(event)
             if isinstance(event, Fault):
                 self._take_fault(event, is_first=not place)
 

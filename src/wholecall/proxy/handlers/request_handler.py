@@ -146,20 +146,11 @@ class RequestHandler:
         self._watch = watch
         self._mixed_tools = mixed_tools
         self._approvals = approvals
-        upstream = plan.route.upstream
-        self._envelope = UpstreamEnvelope(upstream.protocol)
-        same = upstream.protocol == plan.request.client.protocol
-        # Of a run of many turns no answer's headers say anything.
-        passes_headers = same and isinstance(plan.way, GatePlan)
-        self._upstream = WatchedUpstream(
-            upstream,
-            watch,
-            peek=self._envelope.look,
-            on_headers=partial(_pass_headers, sink) if passes_headers else None,
-        )
+        self._envelope = UpstreamEnvelope(plan.route.upstream.protocol)
         if plan.dropped:
             sink.add_headers(((b"x-wholecall-dropped", _list_names(plan.dropped)),))
-        self._report_left_out()
+        if plan.left_out:
+            self._report_left_out()
         self._writer = self._make_writer()
         self._run_mode: RunMode | None = None
         self._gate_mode: GateMode | None = None
@@ -269,7 +260,7 @@ class RequestHandler:
         rule = RescueRule(toolbox, Rescue(settings.rescue) if settings.rescue else None)
         return Plan(
             request=request,
-            upstream=self._upstream,
+            upstream=self._watch_upstream(),
             toolbox=toolbox,
             sender=sender_for(
                 route.model, request.messages, taken=taken, rule=rule, emulation=settings.emulate
@@ -277,18 +268,28 @@ class RequestHandler:
             limits=settings.limits,
         )
 
+    def _watch_upstream(self) -> WatchedUpstream:
+        plan, upstream = self._plan, self._plan.route.upstream
+        same = upstream.protocol == plan.request.client.protocol
+        # Of a run of many turns no answer's headers say anything.
+        passes_headers = same and isinstance(plan.way, GatePlan)
+        return WatchedUpstream(
+            upstream,
+            self._watch,
+            peek=self._envelope.look,
+            on_headers=partial(_pass_headers, self._sink) if passes_headers else None,
+        )
+
     # ── The answer ──────────────────────────────────────────────────────────────────
 
     def _report_left_out(self) -> None:
         """Tell client and operator which tools the upstream is not offered."""
-        plan = self._plan
-        if plan.left_out:
-            listed = ", ".join(plan.left_out)
-            self._sink.add_headers(((LEFT_OUT_HEADER, listed.encode("ascii", "replace")),))
-            _LOG.warning(
-                "request %s: model %r cannot be given the tools %s: left out",
-                *(self.request_id, plan.route.name, listed),
-            )
+        listed = ", ".join(self._plan.left_out)
+        self._sink.add_headers(((LEFT_OUT_HEADER, listed.encode("ascii", "replace")),))
+        _LOG.warning(
+            "request %s: model %r cannot be given the tools %s: left out",
+            *(self.request_id, self._plan.route.name, listed),
+        )
 
     def _make_writer(self) -> ResponseWriter:
         plan, protocol = self._plan, self._plan.request.client.protocol

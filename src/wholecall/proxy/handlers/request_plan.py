@@ -511,8 +511,11 @@ def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
 
 def _offers_tools(client: ClientProtocol, fields: Mapping[str, msgspec.Raw]) -> bool:
     """Return True if a request has tools, in a list or in items of its conversation."""
-    if any(name in fields and bytes(fields[name]) not in _NOTHING for name in _TOOLS):
-        return True
+    for name in _TOOLS:
+        if name in fields and bytes(fields[name]) not in _NOTHING:
+            return True
+    if not client.tool_items:
+        return False
     marks = [f'"{word}"'.encode() for word in client.tool_items]
     return any(mark in bytes(raw) for mark in marks for raw in fields.values())
 

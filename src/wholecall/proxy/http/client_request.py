@@ -248,7 +248,7 @@ def wants_stream(query: QueryParams) -> bool:
 
 def choose_request_id(arrival: HeaderChecks) -> str:
     """Return the id that the client chose, if it is a plain word; else a new one."""
-    given = arrival.find(b"x-request-id")
+    given = arrival.find(b"x-request-id") if b"x-request-id" in arrival.by_name else ()
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
     # It identifies a request and is not a secret: the system's random source is not needed.
@@ -303,9 +303,9 @@ def _is_ours(host: str, served: tuple[str, ...]) -> bool:
 
 def check_origin(arrival: HeaderChecks, listen: ListenConfig) -> str | None:
     """The website that calls, if its pages may read the answer; refuse any other website."""
-    given = arrival.find(b"origin")
-    if not given:
+    if b"origin" not in arrival.by_name:
         return None
+    given = arrival.find(b"origin")
     if len(given) == 1 and given[0] in listen.origins:
         return given[0]
     # Our own pages call us, too. That the host is ours was checked before.

@@ -67,9 +67,6 @@ from wholecall.tools.mcp.tool_definitions import (
     ToolsListed,
 )
 
-FIELDS = "fields"
-"""Under this name an event may bring its fields as one dictionary. By their own names they would be
-copied four times on their way through structlog."""
 _LEVELS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 _OURS = frozenset({"upstream", "way", "outcome", "finish_reason"})
 """Fields with a word out of few, all of which are ours."""
@@ -84,12 +81,11 @@ class LogWriter:
         self._redactor = redactor
         self._least = _number(settings)
         self._clock = _Clock()
+        self._lines = _Lines(stream)
+        self._render = _render_json if settings.format == "json" else _make_console(stream)
         self.log: FilteringBoundLogger = structlog.wrap_logger(
-            _Lines(stream),
-            processors=[
-                self._compose,
-                _render_json if settings.format == "json" else _make_console(stream),
-            ],
+            self._lines,
+            processors=[self._compose, self._render],
             wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         ).bind()  # what is not bound is put together anew for each line
 
@@ -103,21 +99,26 @@ class LogWriter:
         self._settings = settings
         self._least = _number(settings)
 
-    def _compose(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """The line in the order in which it is written, without secrets.
+    def write(self, level: str, event: str, *, fields: EventDict) -> None:
+        """Write a line as `log` does, without the detours of structlog: every request has one."""
+        if _LEVELS[level] >= self._least:
+            line = self._begin_line(level, event)
+            line.update(self._redactor.hide_fields(fields, known=_OURS))
+            self._lines.write(self._render(None, level, line))
 
-        That is one processor and not one for each of its steps, because a line is written for
-        every request: so it is gone through once.
-        """
+    def _compose(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        """The line in the order in which it is written, without secrets."""
         if _LEVELS[method] < self._least:
             raise structlog.DropEvent
         if "exc_info" in event:
             event = structlog.processors.format_exc_info(None, method, event)
-        fields: EventDict = event.pop(FIELDS, {})
-        line: EventDict = {"timestamp": self._clock.read(), "level": method, "event": ""}
+        line = self._begin_line(method, "")
         # With what happened, in its place.
-        line.update(self._redactor.hide_fields({**event, **fields}, known=_OURS))
+        line.update(self._redactor.hide_fields(event, known=_OURS))
         return line
+
+    def _begin_line(self, level: str, event: str) -> EventDict:
+        return {"timestamp": self._clock.read(), "level": level, "event": event}
 
 
 class _Clock:
@@ -201,14 +202,14 @@ class LogTap:
         """Begin the line of an exchange."""
         bodies = self._writer.bodies
         reads = _READS_WITH_BODIES if bodies else _READS
-        return _Line(self._writer.log, exchange, bodies=bodies), reads
+        return _Line(self._writer, exchange, bodies=bodies), reads
 
 
 class _Line:
     """One exchange, as far as it has come."""
 
-    def __init__(self, log: FilteringBoundLogger, exchange: Exchange, *, bodies: bool) -> None:
-        self._log = log
+    def __init__(self, writer: LogWriter, exchange: Exchange, *, bodies: bool) -> None:
+        self._write = writer.write
         self._exchange = exchange
         self._bodies = bodies
         self._began: AnswerBegan | None = None
@@ -276,7 +277,7 @@ class _Line:
             self._warn("run stopped", stop=self._stop, answered=answered, **told)
 
     def _take_usage(self, usage: Usage) -> None:
-        self._usage = merge_usage(self._usage, usage)
+        self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
 
     def _take_text(self, event: Text) -> None:
         self._texts.append(event.text[: self._text_left])
@@ -379,7 +380,7 @@ class _Line:
             "inconsistencies": self._oddities,
             "text": _cut("".join(self._texts)),
         }
-        self._log.log(_level(event), "exchange", fields=_fill(self._who(), fields))
+        self._write(_level(event), "exchange", fields=_fill(self._who(), fields))
 
     # ── Lines ───────────────────────────────────────────────────────────────────────
 
@@ -390,10 +391,10 @@ class _Line:
             self._counts["left_out"] += 1
 
     def _warn(self, event: str, **fields: Any) -> None:
-        self._log.warning(event, fields=_fill(self._who(), fields))
+        self._write("warning", event, fields=_fill(self._who(), fields))
 
     def _tell(self, event: str, **fields: Any) -> None:
-        self._log.info(event, fields=_fill(self._who(), fields))
+        self._write("info", event, fields=_fill(self._who(), fields))
 
     def _who(self) -> Fields:
         who = {"request_id": self._exchange.request_id}
@@ -441,12 +442,12 @@ def _fill(line: Fields, fields: Fields) -> Fields:
     return line
 
 
-def _level(event: ExchangeEnded) -> int:
+def _level(event: ExchangeEnded) -> str:
     if event.fate is Fate.DONE:
-        return logging.INFO
+        return "info"
     # Who left, or was there at the end of the proxy, has met no error.
     failed = event.fate is Fate.FAILED and event.status >= _SERVER_FAULT
-    return logging.ERROR if failed else logging.WARNING
+    return "error" if failed else "warning"
 
 
 def _changes(call: Call) -> Fields:

@@ -291,15 +291,17 @@ class MetricsRegistry:
         # To find a series by its labels takes longer than to count. There are not many of them.
         find_counter: Callable[..., Count | Counter] = series.find_counter
         find_histogram: Callable[..., Spread | Histogram] = series.find_histogram
-        self._counter, self._histogram = cache(find_counter), cache(find_histogram)
+        self.counter, self.histogram = cache(find_counter), cache(find_histogram)
+        """Find a series by its name and labels, as `count` and `observe` do, for what every request
+        adds to."""
 
     def count(self, name: str, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
-        self._counter(name, *labels).inc(by)
+        self.counter(name, *labels).inc(by)
 
     def observe(self, name: str, value: float, *labels: str) -> None:
         """Add a measurement."""
-        self._histogram(name, *labels).observe(value)
+        self.histogram(name, *labels).observe(value)
 
     def shift(self, name: str, by: int, *labels: str) -> None:
         """Raise or lower a gauge."""
@@ -412,14 +414,15 @@ class _Counting:
     def _take_usage(self, usage: Usage) -> None:
         """Take usage, which is reported repeatedly, and by some in parts, during a turn; the last
         value counts."""
-        self._usage = merge_usage(self._usage, usage)
+        self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
 
     def _end_turn(self, _: Ended) -> None:
-        usage, self._usage = self._usage or Usage(), None
-        if usage.input_tokens:
-            self._metrics.count("tokens", self._model, "input", by=usage.input_tokens)
-        if usage.output_tokens:
-            self._metrics.count("tokens", self._model, "output", by=usage.output_tokens)
+        usage, self._usage = self._usage, None
+        counter, model = self._metrics.counter, self._model
+        if usage is not None and usage.input_tokens:
+            counter("tokens", model, "input").inc(usage.input_tokens)
+        if usage is not None and usage.output_tokens:
+            counter("tokens", model, "output").inc(usage.output_tokens)
 
     def _end_tool(self, event: ToolEnded) -> None:
         tool = self._label(event.call.name)
@@ -438,30 +441,30 @@ class _Counting:
         self._metrics.count("upstream_retries", self._model)
 
     def _answer(self, event: UpstreamAnswered) -> None:
-        self._metrics.observe("upstream_first_byte_seconds", event.seconds, self._model)
-        self._settle("answered", retries=event.retries)
+        histogram = self._metrics.histogram
+        histogram("upstream_first_byte_seconds", self._model).observe(event.seconds)
+        if event.retries:
+            self._metrics.count("upstream_retries_settled", self._model, "answered")
 
     def _fail(self, event: UpstreamFailed) -> None:
         self._metrics.count("upstream_failures", self._model, _why(event.error))
-        self._settle("failed", retries=event.retries)
-
-    def _settle(self, outcome: str, *, retries: int) -> None:
-        if retries:
-            self._metrics.count("upstream_retries_settled", self._model, outcome)
+        if event.retries:
+            self._metrics.count("upstream_retries_settled", self._model, "failed")
 
     # ── The client ──────────────────────────────────────────────────────────────────
 
     def _begin(self, event: AnswerBegan) -> None:
-        way = self._exchange.way
-        self._metrics.observe("first_byte_seconds", event.seconds, self._model, way)
-        self._metrics.observe("added_seconds", event.added, self._model, way)
+        histogram, model, way = self._metrics.histogram, self._model, self._exchange.way
+        histogram("first_byte_seconds", model, way).observe(event.seconds)
+        histogram("added_seconds", model, way).observe(event.added)
 
     def _end(self, event: ExchangeEnded) -> None:
         metrics, exchange, model = self._metrics, self._exchange, self._model
         if exchange.stream:
             metrics.shift("active_streams", -1, exchange.protocol)
-        metrics.count("exchanges", model, exchange.protocol, exchange.way, event.fate.value)
-        metrics.observe("exchange_seconds", event.seconds, model, exchange.way)
+        way, fate = exchange.way, event.fate.value
+        metrics.counter("exchanges", model, exchange.protocol, way, fate).inc()
+        metrics.histogram("exchange_seconds", model, way).observe(event.seconds)
         if self._turns:
             metrics.observe("turns", self._turns, model)
         if self._retried:

@@ -155,6 +155,9 @@ def _has_maker(text: str) -> bool:
 
 
 _PLAIN = frozenset({bool, int, float, type(None)})
+_REPEATED = frozenset({"model", "path", "native_finish_reason"})
+"""Fields with a word that nearly every line of a log has. Clients may choose it: few are known."""
+_MOST_WORDS = 256
 _DEEPEST = 6
 """Levels of a field that are searched for secrets; deeper ones are omitted."""
 
@@ -166,6 +169,8 @@ class Redactor:
         self._secrets: tuple[str, ...] = ()
         self._innocent: tuple[str, tuple[str, ...]] = ("", ())
         """The last long text without a secret. A call has the one that grew before it."""
+        self._words: set[str] = set()
+        """Short texts without a secret: models and paths are in every line of a log."""
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -173,6 +178,7 @@ class Redactor:
         known = {*self._secrets, *(secret for secret in secrets if len(secret) >= SHORTEST)}
         # The longest first: a secret may be a part of another.
         self._secrets = tuple(sorted(known, key=len, reverse=True))
+        self._words.clear()
 
     def tail(self, text: str) -> str:
         """Return the end of a text: a secret may begin in it and continue after it."""
@@ -193,12 +199,24 @@ class Redactor:
         self, fields: Mapping[str, object], *, known: Collection[str] = ()
     ) -> dict[str, object]:
         """Return fields without secrets in their values. The `known` ones hold our own words."""
-        return {
-            name: value
-            if type(value) in _PLAIN or name in known
-            else self._hide_in(value, _DEEPEST)
-            for name, value in fields.items()
-        }
+        hidden = dict(fields)
+        for name, value in fields.items():
+            if type(value) in _PLAIN or name in known:
+                continue
+            if name in _REPEATED and isinstance(value, str):
+                hidden[name] = self._hide_word(value)
+            else:
+                hidden[name] = self._hide_in(value, _DEEPEST)
+        return hidden
+
+    def _hide_word(self, word: str) -> str:
+        """The same as `hide`, for a word that comes again and again."""
+        if word in self._words:
+            return word
+        hidden = self.hide(word)
+        if hidden == word and len(self._words) < _MOST_WORDS:
+            self._words.add(word)
+        return hidden
 
     def _hide_in(self, value: object, depth: int) -> object:
         """Hide secrets in every text of a value; the names of fields are ours."""

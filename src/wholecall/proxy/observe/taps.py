@@ -220,6 +220,10 @@ class ExchangeWatch:
 
     def take(self, *events: TapEvent) -> None:
         """Show events to those who want to see them."""
+        if len(events) == 1 and type(events[0]) is not OfChoice:  # the usual case
+            for place, read in self._shows.get(type(events[0]), ()):
+                read(self._readers[place], events[0])
+            return
         # A call is a call, whichever of several answers it belongs to.
         shown = [event.value if type(event) is OfChoice else event for event in events]
         wanted = [(*want, event) for event in shown for want in self._shows.get(type(event), ())]
@@ -277,7 +281,9 @@ class ExchangeWatch:
 
     def open_chunks(self, began: ChunksBegan) -> TakeChunk | None:
         """Return what takes the chunks of an answer as they come; None if no tap wants them."""
-        wanted = self._shows.get(ChunksBegan, ())
+        wanted = self._shows.get(ChunksBegan)
+        if wanted is None:
+            return None
         takes = [read(self._readers[place], began) for place, read in wanted]
         if len(takes) > 1:
             return partial(_take_each, takes)

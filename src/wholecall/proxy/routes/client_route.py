@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-import msgspec
 from starlette.types import Receive, Scope, Send
 
 from wholecall.errors import RunFailed, WholecallError
@@ -282,22 +281,29 @@ async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: Exchange
 
 def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchange:
     """Describe a request; without a plan it was refused."""
-    exchange = Exchange(
-        request_id=request.request_id,
-        protocol=request.client.protocol,
-        path=request.client.path,
-        model=read_name(request) if plan is None else plan.route.name,
-        key_id=request.key.id,
-        started=request.came,
-        trace_headers=request.trace_headers,
-    )
+    client = request.client
     if plan is None:
-        return exchange
-    return msgspec.structs.replace(
-        exchange,
+        return Exchange(
+            request_id=request.request_id,
+            protocol=client.protocol,
+            path=client.path,
+            model=read_name(request),
+            key_id=request.key.id,
+            started=request.came,
+            trace_headers=request.trace_headers,
+        )
+    route = plan.route
+    return Exchange(
+        request_id=request.request_id,
+        protocol=client.protocol,
+        path=client.path,
+        model=route.name,
+        key_id=request.key.id,
         way=_WAYS[type(plan.way)],
         stream=plan.stream,
-        upstream=plan.route.upstream.protocol,
-        upstream_model=plan.route.model,
+        upstream=route.upstream.protocol,
+        upstream_model=route.model,
         dropped=plan.dropped,
+        started=request.came,
+        trace_headers=request.trace_headers,
     )
