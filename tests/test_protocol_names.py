@@ -23,6 +23,7 @@ ALLOWED = {
     "protocols/bedrock_invoke/": "its own folder",
     "protocols/cohere/": "its own folder",
     "protocols/gemini/": "its own folder",
+    "protocols/gemini_interactions/": "its own folder",
     "protocols/ollama/": "its own folder",
     "protocols/openai_chat/": "its own folder",
     "protocols/openai_responses/": "its own folder",

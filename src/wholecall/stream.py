@@ -406,8 +406,9 @@ def assemble(
     """Return the outcome of a recorded stream.
 
     `protocol` is `openai-chat`, `openai-responses`, `anthropic`, `ollama`, `gemini`,
-    `bedrock-converse`, `bedrock-invoke` or `cohere`. `events` are decoded payloads (dicts), raw
-    lines of the stream, or its raw bytes; the line `!EOF` says that the connection closed there.
+    `gemini-interactions`, `bedrock-converse`, `bedrock-invoke` or `cohere`. `events` are decoded
+    payloads (dicts), raw lines of the stream, or its raw bytes; the line `!EOF` says that the
+    connection closed there.
 
     ```python
     import wholecall

@@ -42,7 +42,7 @@ def test_a_protocol_without_a_part_is_an_error_that_names_those_that_have_it(nam
     known = "'openai-chat', 'openai-responses', 'anthropic'"
     with pytest.raises(UnknownProtocol, match=f"{name!r} is none of {known}$"):
         client_side(name)
-    asked = f"{known}, 'ollama', 'gemini', 'cohere'"
+    asked = f"{known}, 'ollama', 'gemini', 'bedrock-invoke', 'cohere', 'gemini-interactions'"
     with pytest.raises(UnknownProtocol, match=f"{name!r} is none of {asked}$"):
         upstream_side(name)
     with pytest.raises(UnknownProtocol, match=f"{name!r} is none of {known}$"):

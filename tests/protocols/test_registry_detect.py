@@ -32,12 +32,14 @@ CHUNKS: list[tuple[dict[str, Any], str]] = [
     ({"type": "content-delta", "index": 0}, "cohere"),
     ({"type": "message-end"}, "cohere"),
     ({"message": {"content": []}, "finish_reason": "COMPLETE"}, "cohere"),
+    ({"event_type": "step.delta", "index": 0}, "gemini-interactions"),
 ]
 WHOLE: list[tuple[dict[str, Any], str]] = [
     ({"object": "chat.completion", "choices": []}, "openai-chat"),
     ({"choices": [{"message": {"content": "hi"}}]}, "openai-chat"),
     ({"object": "response", "output": []}, "openai-responses"),
     ({"type": "message", "content": []}, "anthropic"),
+    ({"object": "interaction", "steps": []}, "gemini-interactions"),
     ({"output": {"message": {}}, "stopReason": "tool_use"}, "bedrock-converse"),
 ]
 TELLING_NOTHING = [

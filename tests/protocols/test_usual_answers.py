@@ -23,6 +23,7 @@ CANDIDATE = {
     "finishReason": "STOP",
 }
 USE = {"type": "tool_use", "id": "t_1", "name": "weather"}
+STEP = {"type": "function_call", "id": "c_1", "name": "weather"}
 CONVERSE_USE = {"toolUseId": "t_1", "name": "weather"}
 
 
@@ -92,6 +93,16 @@ STREAMS: dict[str, list[Any]] = {
         event("tool-call-end", index=0),
         event("message-end", delta={"finish_reason": "TOOL_CALL"}),
     ],
+    "gemini-interactions": [
+        {"event_type": "step.start", "index": 0, "step": {**STEP, "arguments": {}}},
+        {
+            "event_type": "step.delta",
+            "index": 0,
+            "delta": {"type": "arguments_delta", "arguments": TEXT},
+        },
+        {"event_type": "step.stop", "index": 0},
+        {"event_type": "interaction.completed", "interaction": {"status": "requires_action"}},
+    ],
 }
 WHOLE: dict[str, Any] = {
     "openai-chat": {
@@ -118,6 +129,10 @@ WHOLE: dict[str, Any] = {
     "cohere": {
         "message": {"tool_calls": [{"id": "c_1", "function": FUNCTION}]},
         "finish_reason": "TOOL_CALL",
+    },
+    "gemini-interactions": {
+        "status": "requires_action",
+        "steps": [{**STEP, "arguments": ARGUMENTS}],
     },
 }
 

@@ -203,6 +203,10 @@ async def test_a_request_of_many_megabytes_is_sent() -> None:
         ("ollama", True, "/api/chat", "Authorization"),
         ("gemini", True, "/v1beta/models/m:streamGenerateContent?alt=sse", "x-goog-api-key"),
         ("gemini", False, "/v1beta/models/m:generateContent", "x-goog-api-key"),
+        ("gemini-interactions", True, "/v1beta/interactions", "x-goog-api-key"),
+        ("bedrock-invoke", True, "/model/m/invoke-with-response-stream", "Authorization"),
+        ("bedrock-invoke", False, "/model/m/invoke", "Authorization"),
+        ("cohere", True, "/v2/chat", "Authorization"),
     ],
 )
 @in_loop

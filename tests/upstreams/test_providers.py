@@ -62,6 +62,8 @@ def test_a_prefix_says_who_answers(
         ("ollama/m", "OLLAMA_API_KEY", "Authorization"),
         ("gemini/m", "GEMINI_API_KEY", "x-goog-api-key"),
         ("gemini/m", "GOOGLE_API_KEY", "x-goog-api-key"),
+        ("interactions/m", "GEMINI_API_KEY", "x-goog-api-key"),
+        ("bedrock/m", "AWS_BEARER_TOKEN_BEDROCK", "Authorization"),
     ],
 )
 @pytest.mark.parametrize("given", [None, "", "given-key"])

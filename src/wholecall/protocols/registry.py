@@ -53,8 +53,9 @@ class UpstreamSide:
     key_header: str = "Authorization"
     key_form: str = "Bearer {key}"
     headers: Mapping[str, str] = field(default_factory=dict)
-    model_in_path: bool = False
-    """True if the path names the model and the method."""
+    model_paths: tuple[str, str] | None = None
+    """Where the address names the model and the method: the rest of it for a whole answer, and
+    for a stream."""
     streams_json: bool = False
     """True if a stream begins with JSON, as a whole answer does."""
     models: str = "models"
@@ -140,6 +141,7 @@ _FOLDERS = {
     "bedrock-converse": "bedrock",
     "bedrock-invoke": "bedrock_invoke",
     "cohere": "cohere",
+    "gemini-interactions": "gemini_interactions",
 }
 NAMES = tuple(_FOLDERS)
 CLIENTS = CHAT, RESPONSES, MESSAGES = NAMES[:3]

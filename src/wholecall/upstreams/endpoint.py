@@ -108,13 +108,13 @@ class Endpoint:
 
     def url_for(self, model: str, *, stream: bool) -> URL:
         """Return the URL of a request for this model."""
-        if not self._convention.model_in_path:
+        if self._convention.model_paths is None:
             return self._url
-        method = "streamGenerateContent" if stream else "generateContent"
         name = quote(model.removeprefix("models/"), safe="", errors="replace")
-        path = f"{self._url.raw_path}/{name}:{method}"
+        rest, _, query = self._convention.model_paths[stream].partition("?")
+        path = f"{self._url.raw_path}/{rest.format(model=name)}"
         url = self._url.with_path(path, encoded=True, keep_query=True)
-        return url.update_query(alt="sse") if stream else url
+        return url.update_query(query) if query else url
 
     @property
     def models_url(self) -> URL:

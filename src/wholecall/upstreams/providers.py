@@ -93,6 +93,18 @@ _SERVICES: dict[str, _Service] = {
         "GEMINI_BASE_URL",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
+    "interactions": _Service(
+        "gemini-interactions",
+        "https://generativelanguage.googleapis.com",
+        "GEMINI_BASE_URL",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "bedrock": _Service(
+        "bedrock-invoke",
+        "https://bedrock-runtime.us-east-1.amazonaws.com",
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        ("AWS_BEARER_TOKEN_BEDROCK",),
+    ),
     "cohere": _Service(
         "cohere", "https://api.cohere.com", "CO_API_URL", ("CO_API_KEY", "COHERE_API_KEY")
     ),

@@ -116,7 +116,7 @@ MISTAKES = {
     # ── Rules ──
     "models: {a: {upstream: gpt}}": (
         "1: models.a.upstream: 'gpt' does not name a provider: write openai/…, responses/…, "
-        "anthropic/…, ollama/…, gemini/…, cohere/…, litellm/…, local/…; "
+        "anthropic/…, ollama/…, gemini/…, interactions/…, bedrock/…, cohere/…, litellm/…, local/…; "
         "or give a base_url"
     ),
     MODEL % "base_url: x.example": (

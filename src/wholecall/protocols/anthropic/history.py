@@ -293,5 +293,5 @@ _MODELS: tuple[tuple[str, AnthropicTraits], ...] = (
 
 def anthropic_traits(model: str) -> AnthropicTraits:
     """Return the requirements of Anthropic's endpoint, or an imitation of it, for this model."""
-    name = model.rpartition("/")[2].lower().removeprefix("anthropic.")  # as on Bedrock
+    name = model.lower().rpartition("/")[2].rpartition("anthropic.")[2]  # as on Bedrock
     return find_by_model(name, _MODELS, other=_IMITATOR)

@@ -21,6 +21,6 @@ RECORD = WireProtocol(
         version="v1beta",
         key_header="x-goog-api-key",
         key_form="{key}",
-        model_in_path=True,
+        model_paths=("{model}:generateContent", "{model}:streamGenerateContent?alt=sse"),
     ),
 )

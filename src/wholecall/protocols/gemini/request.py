@@ -192,10 +192,10 @@ def _write_call(call: PastCall) -> dict[str, Any]:
         "name": call.name,
         "args": call.arguments,
     }
-    return present({"functionCall": present(function), "thoughtSignature": _find_signature(call)})
+    return present({"functionCall": present(function), "thoughtSignature": find_signature(call)})
 
 
-def _find_signature(call: PastCall) -> Any:
+def find_signature(call: PastCall) -> Any:
     """The signature of a call, also where it went through OpenAI's protocol."""
     google = call.extras.get("extra_content", {})
     google = google.get("google", {}) if isinstance(google, Mapping) else {}
