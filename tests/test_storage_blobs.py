@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -32,6 +33,19 @@ def test_a_text_that_is_too_old_is_gone() -> None:
     now = 5.0
     assert blobs.find(["a", "b"]) == {"b": b"new"}
     blobs.close()
+
+
+def test_a_text_is_edited_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with closing(BlobStore(path)) as first, closing(BlobStore(path)) as second:
+        first.put(["a"], b"one")
+        assert second.edit("a", lambda text: text + b" two") == b"one two"
+        assert first.edit("a", lambda text: text + b" three") == b"one two three"
+        assert second.edit("a", lambda _: None) is None
+        assert second.edit("b", lambda text: text) is None
+        assert second.find(["a", "b"]) == {"a": b"one two three"}
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT count(*) FROM texts").fetchone() == (1,)
 
 
 def test_the_oldest_texts_make_room_for_new_ones(tmp_path: Path) -> None:

@@ -252,6 +252,7 @@ CREATE TABLE IF NOT EXISTS names (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS names_by_number ON names (number);
 """
+_DROP = "DELETE FROM texts WHERE number = (SELECT number FROM names WHERE name = ?)"
 _UNREADABLE = "what the proxy keeps of this conversation cannot be read"
 _UNWRITABLE = "what the proxy keeps of this conversation cannot be written"
 
@@ -292,13 +293,21 @@ class BlobStore:
         """Keep a text under several names. It is on the disk when this returns."""
         with telling(_UNWRITABLE, self._path), self._lock:
             with changing(self._database):
-                now = self._clock()
-                insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
-                number = self._database.execute(insert, (now, text)).lastrowid
-                rows = [(name, number) for name in names]
-                self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
-                self._make_room(now)
+                self._insert(names, text, now=self._clock())
             give_back(self._database, self.most_bytes)
+
+    def edit(self, name: str, change: Callable[[bytes], bytes | None]) -> bytes | None:
+        """Replace the text under a name by what `change` makes of it, and return that. Other
+        processes see either text. None: there is none, or it stays as it is."""
+        query = "SELECT text FROM names JOIN texts USING (number) WHERE name = ? AND kept_at > ?"
+        with telling(_UNWRITABLE, self._path), self._lock, changing(self._database):
+            now = self._clock()
+            row = self._database.execute(query, (name, now - self.seconds)).fetchone()
+            text = None if row is None else change(row[0])
+            if text is not None:
+                self._database.execute(_DROP, (name,))
+                self._insert([name], text, now=now)
+        return text
 
     def find(self, names: Sequence[str]) -> Mapping[str, bytes]:
         """The texts under these names, as far as they are kept."""
@@ -313,9 +322,8 @@ class BlobStore:
     def drop(self, names: Sequence[str]) -> None:
         """Forget the texts under these names."""
         rows = [(name,) for name in names]
-        query = "DELETE FROM texts WHERE number = (SELECT number FROM names WHERE name = ?)"
         with telling(_UNWRITABLE, self._path), self._lock:
-            self._database.executemany(query, rows)
+            self._database.executemany(_DROP, rows)
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
@@ -327,6 +335,13 @@ class BlobStore:
         """Close the file."""
         with self._lock:
             self._database.close()
+
+    def _insert(self, names: Sequence[str], text: bytes, *, now: float) -> None:
+        insert = "INSERT INTO texts (kept_at, text) VALUES (?, ?)"
+        number = self._database.execute(insert, (now, text)).lastrowid
+        rows = [(name, number) for name in names]
+        self._database.executemany("INSERT OR REPLACE INTO names VALUES (?, ?)", rows)
+        self._make_room(now)
 
     def _make_room(self, now: float) -> None:
         excess = measure_excess(self._database, self.most_bytes)

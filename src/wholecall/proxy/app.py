@@ -63,7 +63,7 @@ from wholecall.proxy.routes.count_tokens import COUNTS, TokenCounter
 from wholecall.proxy.routes.forwarded_routes import Forwarder
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
-from wholecall.proxy.routes.responses import make_response_routes
+from wholecall.proxy.routes.responses import make_conversation_routes, make_response_routes
 from wholecall.proxy.routes.responses_socket import ResponsesSocket
 from wholecall.proxy.service_builder import (
     PINS_FILE,
@@ -384,6 +384,7 @@ class Proxy:
         return [
             Route(RESPONSES_CLIENT.path, _demand_upgrade),
             *make_response_routes(self.responses, self.connections, background=self.background),
+            *make_conversation_routes(self.responses, self.connections),
             *self._forwarder.make_routes(),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),

@@ -50,7 +50,12 @@ from wholecall.proxy.http.client_connection import (
 )
 from wholecall.proxy.observe.inspector_feed import ApprovalRequester, ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, WatchedUpstream
-from wholecall.proxy.responses.response_store import UNREADABLE, CaptureSink, ResponseStore
+from wholecall.proxy.responses.response_store import (
+    UNREADABLE,
+    CaptureSink,
+    ResponseStore,
+    add_turn,
+)
 from wholecall.tools.toolbox import Toolbox
 
 _DATA = b"data:"
@@ -366,5 +371,7 @@ async def _keep(responses: ResponseStore, response: bytes, *, plan: RequestPlan)
     key_id, params = plan.request.key.id, plan.params
     if plan.bound:
         await responses.owners.bind(key_id, response)
-    if params is not None:
+    if params is not None and params.stored:
         await responses.share(response, key_id=key_id, items=params.items)
+    if params is not None and params.conversation:
+        await add_turn(responses, response, key_id=key_id, params=params)

@@ -38,11 +38,15 @@ from wholecall.proxy.http.client_request import (
 )
 from wholecall.proxy.http.request_limits import LARGE, check_size
 from wholecall.proxy.responses.response_store import (
+    CONVERSATION,
+    CONVERSATION_NOT_FOUND,
+    NO_CONVERSATION,
     NOT_HELD,
     PREVIOUS,
     ResponseParams,
     ResponseStore,
     is_stored,
+    read_conversation_id,
     read_params,
     read_previous,
     refuse_previous,
@@ -184,7 +188,6 @@ _MOST_OF_A_NAME = 128
 """Characters. A longer text is not a name, and too long for each log line."""
 _SHORTEST_TOOL = len('{"name":"a"}')
 _THREAD = "thread"
-_CONVERSATION = "conversation"
 
 
 class PassthroughPlan(Value, frozen=True, eq=False):
@@ -285,10 +288,13 @@ class RequestPlanner:
     """A reload assigns others."""
 
     async def find_route(self, request: ClientRequest) -> tuple[ModelRoute, UpstreamRequest]:
-        """Return the route of the model, and the request as it would pass through."""
+        """Return the route of the model, and the request as it would pass through, with the
+        conversation that is held here."""
         _, fields, body = await self._read_body(request)
         route = self.routes.find(_read_model(fields), request.key)
-        return route, _make_outgoing(route, body, fields=fields, headers=request.passed_headers)
+        read = await self._read_params(request, route, fields=fields, content=body)
+        headers = request.passed_headers
+        return route, _make_outgoing(route, read.content, fields=read.fields, headers=headers)
 
     async def plan(self, request: ClientRequest) -> RequestPlan:
         """Read a request. What is wrong with it is an `UnreadableRequest` and the like."""
@@ -347,11 +353,14 @@ class RequestPlanner:
         previous = read_previous(fields) if client.holds else ""
         if client.holds:
             await self.responses.fetch(previous)
+            await self.responses.fetch(read_conversation_id(fields))
             params, agreed = read_params(self.responses, fields, key_id=key_id)
             if agreed is not fields:
                 fields, content = agreed, msgspec.json.encode(agreed)
         named = previous or request.continued
-        echo = {PREVIOUS: named} if named else {}
+        echo: dict[str, Any] = {PREVIOUS: named} if named else {}
+        if params is not None and params.conversation:
+            echo[CONVERSATION] = {"id": params.conversation}
         if route.upstream.protocol != client.protocol:
             _refuse_foreign(client.only_there, fields)
             return _Fields(fields, content, params, bound=False, echo=echo)
@@ -381,12 +390,9 @@ class RequestPlanner:
         previous = read_previous(fields)
         if previous and not await self.responses.owners.is_of(key_id, previous):
             raise refuse_previous(NOT_HELD)
-        if key_id and _says(fields, _CONVERSATION):
-            why = (
-                "conversations of the upstream's account are open to no key: send all items of it, "
-                "or go on with `previous_response_id`"
-            )
-            raise UnreadableRequest(why, param=_CONVERSATION)
+        if key_id and _says(fields, CONVERSATION):
+            why = f"{NO_CONVERSATION}; those of the upstream's account are open to no key"
+            raise UnreadableRequest(why, param=CONVERSATION, code=CONVERSATION_NOT_FOUND)
 
 
 def _set_options(options: ModelOptions, settings: ModelConfig) -> ModelOptions:
@@ -505,7 +511,7 @@ def _needs_nothing(route: ModelRoute, read: _Fields) -> bool:
     """Return True if the upstream alone can answer a request for this model."""
     in_background = read.params is not None and read.params.background
     # The upstream does not know what was continued here.
-    continued = PREVIOUS in read.echo and PREVIOUS not in read.fields
+    continued = any(name not in read.fields for name in read.echo)
     return not (route.runs_tools or in_background or continued)
 
 

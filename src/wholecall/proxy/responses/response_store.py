@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -93,6 +94,11 @@ class StoredResponse:
     """Bytes that are counted for it."""
     settled_at: float = field(default=0.0, init=False)
 
+    @property
+    def is_conversation(self) -> bool:
+        """True if it is a conversation that responses are added to (see `ConversationItem`)."""
+        return self.id.startswith(CONVERSATION_PREFIX)
+
 
 # Whose the responses are that an upstream holds in its own account.
 #
@@ -144,6 +150,8 @@ class _Kept(msgspec.Struct):
 
 
 _KEPT = msgspec.msgpack.Decoder(_Kept)
+Edit: TypeAlias = Callable[[StoredResponse], StoredResponse]
+"""Makes what is to be stored of what is."""
 
 
 class ResponseStore:
@@ -265,6 +273,19 @@ class ResponseStore:
         except StoreFailed as error:  # the answer itself is good
             _LOG.warning("the file of responses cannot be written: %s", error.why)
 
+    async def edit(self, key_id: str, id: str, *, change: Edit) -> StoredResponse | None:
+        """Replace what is stored under an id in one step, for every process, and return it; None if
+        this key has nothing under this id. `StoreFailed`: it stays as it was."""
+        blobs = self._open_blobs()
+        if blobs is None:
+            found = self.find(key_id, id)
+            edited = None if found is None else change(found)
+        else:
+            edited = await asyncio.to_thread(_edit_kept, blobs, (key_id, id), change=change)
+        if edited is not None:
+            self.put(edited)
+        return edited
+
     async def withdraw(self, held: StoredResponse) -> None:
         """Forget a response, in every process; `StoreFailed`: the others still hold it."""
         blobs = self._open_blobs()
@@ -307,6 +328,24 @@ class ResponseStore:
             if fits and first.settled_at > oldest:
                 return
             self.drop(first)
+
+
+def _edit_kept(blobs: BlobStore, own: tuple[str, str], *, change: Edit) -> StoredResponse | None:
+    key_id, id = own
+    edited: StoredResponse | None = None
+
+    def rewrite(text: bytes) -> bytes | None:
+        nonlocal edited
+        with blobs.decoding():
+            kept = _KEPT.decode(text)
+        if kept.key_id != key_id:
+            return None
+        work = FinishedResponse(kept.response)
+        edited = change(StoredResponse(id=id, key_id=key_id, items=kept.items, work=work))
+        return msgspec.msgpack.encode(_Kept(key_id, edited.items, edited.work.show()))
+
+    blobs.edit(id, rewrite)
+    return edited
 
 
 # A sink that remembers how the answer that passed through it ended.
@@ -417,8 +456,18 @@ NOT_HELD = (
     "is older than responses.kept_seconds; send the whole conversation instead"
 )
 NOT_FOUND = "previous_response_not_found"
+CONVERSATION = "conversation"
+CONVERSATION_PREFIX = "conv_"
+"""How the id of a conversation begins, and of nothing else that is stored."""
+NO_CONVERSATION = (
+    "no conversation of this id is held here: it is another key's, was deleted, or has rested "
+    "longer than responses.kept_seconds"
+)
+CONVERSATION_NOT_FOUND = "conversation_not_found"
 _TRUE, _FALSE = b"true", b"false"
 _GOOD = frozenset({"completed", "incomplete"})
+# How the id of an item begins, by its type.
+_ID_PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
 
 
 class _Answer(msgspec.Struct):
@@ -443,6 +492,12 @@ class ResponseParams:
     """True if the client wants a stream. In the background it always is one for us."""
     echo: Mapping[str, Any]
     """The parameters that the response repeats."""
+    stored: bool = True
+    """True if it can be retrieved."""
+    conversation: str = ""
+    """The id of the conversation that the new input and the answer are added to."""
+    added: Sequence[Any] = ()
+    """The new input."""
 
 
 def read_params(
@@ -452,19 +507,24 @@ def read_params(
     background, stored = _says(fields, "background"), is_stored(fields)
     if background:
         _check_background(store, stored=stored)
+    added = read_items(fields)
     previous = read_previous(fields)
-    before: StoredResponse | None = None
-    if previous:
-        before = _find(store, previous, key_id=key_id)
+    before = _find(store, previous, key_id=key_id) if previous else None
     if before is not None:
         fields = continue_from(fields, before)
-    if not (stored and store.enabled):
+    conversation = _find_conversation(store, fields, key_id=key_id)
+    if conversation is not None:
+        fields = _continue_conversation(fields, conversation, background=background)
+    elif not (stored and store.enabled):
         return None, fields
     terms = ResponseParams(
         items=msgspec.json.encode(read_items(fields)),
         background=background,
         streamed=_says(fields, "stream"),
         echo={"background": True} if background else {},
+        stored=stored,
+        conversation="" if conversation is None else conversation.id,
+        added=added,
     )
     return terms, _for_background(fields) if background else fields
 
@@ -510,6 +570,106 @@ def continue_from(fields: Fields, before: StoredResponse) -> Fields:
     items = [*_ITEMS.decode(before.items), *answer.output, *read_items(fields)]
     others = {name: value for name, value in fields.items() if name != PREVIOUS}
     return {**others, "input": msgspec.Raw(msgspec.json.encode(items))}
+
+
+# ── Conversations ───────────────────────────────────────────────────────────────────
+#
+# A conversation is stored as a response is, with an object of its own and with items that have ids.
+# The ids are beside the items: an upstream would look for those that it does not know.
+
+
+class ConversationItem(msgspec.Struct, frozen=True, array_like=True):
+    """An item of a conversation, and the id under which clients find it."""
+
+    id: str
+    value: Any
+
+
+_CONVERSATION_ITEMS = msgspec.json.Decoder(list[ConversationItem])
+
+
+def read_conversation(held: StoredResponse) -> list[ConversationItem]:
+    """Return the items of a conversation."""
+    return _CONVERSATION_ITEMS.decode(held.items)
+
+
+def add_items(held: StoredResponse, items: Iterable[ConversationItem]) -> StoredResponse:
+    """Return the conversation with more items. One whose id is taken replaces the earlier one."""
+    joined = {item.id: item for item in (*read_conversation(held), *items)}
+    return replace_items(held, joined.values())
+
+
+def replace_items(held: StoredResponse, items: Iterable[ConversationItem]) -> StoredResponse:
+    """Return the conversation with these items instead of its own."""
+    return replace(held, items=msgspec.json.encode(list(items)))
+
+
+def number_item(item: Any, own: str) -> ConversationItem:
+    """Give an item the id that it has, or one that is made of `own`."""
+    given = item if isinstance(item, Mapping) else {}
+    kind = str(given.get("type") or "message")
+    id = given.get("id") or f"{_ID_PREFIXES.get(kind, 'item')}_{own}"
+    return ConversationItem(str(id), item)
+
+
+def number_items(items: Iterable[Any]) -> list[ConversationItem]:
+    """Give items the ids that they have, or new ones."""
+    return [number_item(item, uuid.uuid4().hex) for item in items]
+
+
+async def add_turn(
+    store: ResponseStore, response: bytes, *, key_id: str, params: ResponseParams
+) -> None:
+    """Add a response that ended well, and what it answers, to its conversation."""
+    added = [msgspec.json.decode(msgspec.json.encode(item)) for item in params.added]
+    said = [msgspec.json.decode(item) for item in _read_answer(response).output]
+    items = number_items([*added, *said])
+    try:
+        await store.edit(key_id, params.conversation, change=lambda held: add_items(held, items))
+    except StoreFailed as error:  # the answer itself is good
+        _LOG.warning("a conversation cannot be continued: %s", error.why)
+
+
+def read_conversation_id(fields: Fields) -> str:
+    """Return the id of the conversation that a request names; empty without one."""
+    if CONVERSATION not in fields:
+        return ""
+    try:
+        given = msgspec.json.decode(fields[CONVERSATION], type=str | _Identified | None)
+    except msgspec.DecodeError:
+        raise UnreadableRequest("it is not the id of one", param=CONVERSATION) from None
+    return given.id if isinstance(given, _Identified) else given or ""
+
+
+def _find_conversation(
+    store: ResponseStore, fields: Fields, *, key_id: str
+) -> StoredResponse | None:
+    id = read_conversation_id(fields)
+    if id and _says_anything(fields, PREVIOUS):
+        why = f"`{PREVIOUS}` and `{CONVERSATION}` exclude each other"
+        raise UnreadableRequest(why, param=CONVERSATION)
+    if not id.startswith(CONVERSATION_PREFIX):
+        return None
+    if store.is_of_another(key_id, id):
+        raise UnreadableRequest(NO_CONVERSATION, param=CONVERSATION, code=CONVERSATION_NOT_FOUND)
+    return store.find(key_id, id)
+
+
+def _continue_conversation(
+    fields: Fields, conversation: StoredResponse, *, background: bool
+) -> Fields:
+    """The request with the items of the conversation before its own."""
+    if background:
+        why = f"what is made in the background is added to no conversation: use `{PREVIOUS}`"
+        raise UnreadableRequest(why, param=CONVERSATION)
+    before = [item.value for item in read_conversation(conversation)]
+    others = {name: value for name, value in fields.items() if name != CONVERSATION}
+    joined = msgspec.json.encode([*before, *read_items(fields)])
+    return {**others, "input": msgspec.Raw(joined)}
+
+
+def _says_anything(fields: Fields, name: str) -> bool:
+    return name in fields and bytes(fields[name]) != b"null"
 
 
 def _read_answer(response: bytes) -> _Answer:

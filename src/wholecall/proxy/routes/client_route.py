@@ -46,13 +46,16 @@ from wholecall.proxy.http.client_connection import (
 )
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest, UnsupportedField
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate
-from wholecall.proxy.responses.response_store import NOT_FOUND, NOT_HELD, PREVIOUS
+from wholecall.proxy.responses.response_store import (
+    CONVERSATION,
+    CONVERSATION_NOT_FOUND,
+    NO_CONVERSATION,
+    NOT_FOUND,
+    NOT_HELD,
+    PREVIOUS,
+)
 from wholecall.storage import StoreFailed
 
-_CONVERSATION = UnsupportedField(
-    "only an upstream that speaks Responses has conversations: send all items of it, or go on with "
-    "`previous_response_id`"
-)
 _PROMPT = UnsupportedField(
     "only an upstream that speaks Responses has stored prompts: send the words of it as "
     "`instructions`"
@@ -74,7 +77,7 @@ RESPONSES_CLIENT = replace(
     _serve(registry.RESPONSES),
     only_there={
         PREVIOUS: UnsupportedField(NOT_HELD, NOT_FOUND),
-        "conversation": _CONVERSATION,
+        CONVERSATION: UnsupportedField(NO_CONVERSATION, CONVERSATION_NOT_FOUND),
         "prompt": _PROMPT,
     },
     holds=True,

@@ -1,16 +1,21 @@
-"""Retrieve, stream, cancel and delete stored responses, and list their input items."""
+"""Stored responses, conversations, and the compaction of a conversation."""
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from wholecall.errors import UnreadableRequest
+from wholecall.protocols.registry import decode_request
 from wholecall.protocols.response_base import dump
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.http.client_connection import (
@@ -18,10 +23,25 @@ from wholecall.proxy.http.client_connection import (
     ClientDisconnected,
     ClientSink,
     ResponseBody,
+    read_body,
 )
 from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.responses.response_store import ResponseStore, StoredResponse
+from wholecall.proxy.responses.response_store import (
+    CONVERSATION_NOT_FOUND,
+    CONVERSATION_PREFIX,
+    NO_CONVERSATION,
+    UNREADABLE,
+    ConversationItem,
+    FinishedResponse,
+    ResponseStore,
+    StoredResponse,
+    add_items,
+    number_item,
+    number_items,
+    read_conversation,
+    replace_items,
+)
 from wholecall.proxy.routes.client_route import RESPONSES_CLIENT
 
 USUAL_LIMIT = 20
@@ -31,36 +51,44 @@ _LONGEST = len(str(MOST_LIMIT))
 _ORDERS = ("asc", "desc")
 _NEWEST_FIRST = "desc"
 _MESSAGE = "message"
-# How the id of an item begins, by its type.
-_PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc"}
-_OTHER_PREFIX = "item"
 
 
 def list_items(held: StoredResponse, query: Mapping[str, str]) -> dict[str, Any]:
     """Return one page: `limit` items after the item `after`, the newest first unless `order` is
     `asc`."""
     limit, order = _read_limit(query), _read_order(query)
-    said: list[Any] = msgspec.json.decode(held.items)
-    items = [_complete(item, f"{held.id}_{number}") for number, item in enumerate(said)]
+    items = _read_listed(held)
     if order == _NEWEST_FIRST:
         items.reverse()
     begin = _find_begin(items, query.get("after"))
-    page = items[begin : begin + limit]
+    return _write_page(items[begin : begin + limit], has_more=begin + limit < len(items))
+
+
+def _write_page(page: list[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
     return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else None,
         "last_id": page[-1]["id"] if page else None,
-        "has_more": begin + limit < len(items),
+        "has_more": has_more,
     }
 
 
-def _complete(item: Any, own: str) -> dict[str, Any]:
+def _read_listed(held: StoredResponse) -> list[dict[str, Any]]:
+    """Return the items in full. Those of a response have ids by their places."""
+    if held.is_conversation:
+        return [_complete(item) for item in read_conversation(held)]
+    own = held.id.removeprefix("resp_")
+    said = enumerate(msgspec.json.decode(held.items))
+    return [_complete(number_item(item, f"{own}_{number}")) for number, item in said]
+
+
+def _complete(numbered: ConversationItem) -> dict[str, Any]:
     """Return an item in full. Its type was checked with the request."""
+    item = numbered.value
     given = item if isinstance(item, Mapping) else {"role": "user", "content": item}
     kind = str(given.get("type") or _MESSAGE)
-    own_id = f"{_PREFIXES.get(kind, _OTHER_PREFIX)}_{own.removeprefix('resp_')}"
-    whole = {"status": "completed", **given, "id": str(given.get("id") or own_id), "type": kind}
+    whole = {"status": "completed", **given, "id": numbered.id, "type": kind}
     content = given.get("content")
     if kind == _MESSAGE and isinstance(content, str):
         whole["content"] = [_write_text(content, str(given.get("role")))]
@@ -79,7 +107,7 @@ def _find_begin(items: list[dict[str, Any]], after: str | None) -> int:
     for number, item in enumerate(items):
         if item["id"] == after:
             return number + 1
-    raise _refuse("after: this response has no input item of this id")
+    raise _refuse("after: there is no item of this id here")
 
 
 def _read_limit(query: Mapping[str, str]) -> int:
@@ -130,7 +158,7 @@ class ResponseRoute:
         id = scope["path_params"]["id"]
         await self.responses.fetch(id)
         held = self.responses.find(caller.key.id, id)
-        if held is None:
+        if held is None or held.is_conversation:
             raise RequestRefused(404, _NOT_FOUND, code="response_not_found")
         sink = self.connections.open(send)
         request = ClientRequest.read(RESPONSES_CLIENT, scope, body=b"")
@@ -204,3 +232,181 @@ _NOT_FOUND = (
 )
 _NO_STREAM = "stream: only a response that was made with `background: true` has a stream to resume"
 _NOT_CANCELLABLE = "only a response that was made with `background: true` can be cancelled"
+
+
+# ── Conversations ───────────────────────────────────────────────────────────────────
+#
+#     POST   /v1/conversations                    a new one, with `items` and `metadata`
+#     GET    /v1/conversations/{id}               the conversation, without its items
+#     POST   /v1/conversations/{id}               other `metadata`
+#     DELETE /v1/conversations/{id}               deletes it, with its items
+#     GET    /v1/conversations/{id}/items         its items, page by page
+#     POST   /v1/conversations/{id}/items         more `items`
+#     GET    /v1/conversations/{id}/items/{item}  one item
+#     DELETE /v1/conversations/{id}/items/{item}  deletes it
+#
+# They are held as responses are, each for its own key. `conversation` in a request for a response
+# has the items put before its input, and its input and answer added to them.
+
+CONVERSATIONS = "/v1/conversations"
+MOST_ADDED = 20
+"""Items that are added at once."""
+_NO_ITEM = "this conversation has no item of this id"
+_NOT_KEPT = "no conversations are held here: the operator can set responses.kept_seconds"
+
+_Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]],
+    Meta(max_length=16),
+]
+
+
+class _ConversationBody(msgspec.Struct):
+    """The fields of a request for a conversation, or for its items."""
+
+    items: Annotated[list[Any], Meta(max_length=MOST_ADDED)] | None = None
+    metadata: _Metadata | None = None
+
+
+_BODY = msgspec.json.Decoder(_ConversationBody)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRoute:
+    """Answers one kind of request for a conversation. A plain ASGI application."""
+
+    responses: ResponseStore
+    connections: ClientConnections
+    answer: Callable[[ConversationRoute, Scope, _ConversationBody], Awaitable[dict[str, Any]]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Answer one request."""
+        sink = self.connections.open(send)
+        try:
+            body = _read_body(await read_body(receive))
+            if not self.responses.enabled:
+                raise RequestRefused(404, _NOT_KEPT, code=CONVERSATION_NOT_FOUND)
+            told = await self.answer(self, scope, body)
+            await sink.send_body(ResponseBody(_OK, dump(told)))
+        except ClientDisconnected:
+            return
+        finally:
+            self.connections.close(sink)
+
+    async def create(self, scope: Scope, body: _ConversationBody) -> dict[str, Any]:
+        """Begin a conversation."""
+        told = {
+            "id": f"{CONVERSATION_PREFIX}{uuid.uuid4().hex}",
+            "object": "conversation",
+            "created_at": int(time.time()),
+            "metadata": body.metadata or {},
+        }
+        items = msgspec.json.encode(number_items(body.items or ()))
+        await self.responses.share(dump(told), key_id=scope[CALLER].key.id, items=items)
+        return told
+
+    async def show(self, scope: Scope, _: _ConversationBody) -> dict[str, Any]:
+        """Return a conversation without its items."""
+        return _show(await self._find(scope))
+
+    async def update(self, scope: Scope, body: _ConversationBody) -> dict[str, Any]:
+        """Replace the metadata."""
+        metadata = body.metadata or {}
+
+        def change(held: StoredResponse) -> StoredResponse:
+            return replace(held, work=FinishedResponse(dump({**_show(held), "metadata": metadata})))
+
+        return _show(await self._edit(scope, change))
+
+    async def delete(self, scope: Scope, _: _ConversationBody) -> dict[str, Any]:
+        """Forget a conversation and its items."""
+        held = await self._find(scope)
+        await self.responses.withdraw(held)
+        return {"id": held.id, "object": "conversation.deleted", "deleted": True}
+
+    async def list_items(self, scope: Scope, _: _ConversationBody) -> dict[str, Any]:
+        """Return a page of items."""
+        return list_items(await self._find(scope), QueryParams(scope["query_string"]))
+
+    async def add(self, scope: Scope, body: _ConversationBody) -> dict[str, Any]:
+        """Add items, and return them."""
+        items = number_items(body.items or ())
+        await self._edit(scope, lambda held: add_items(held, items))
+        return _write_page([_complete(item) for item in items], has_more=False)
+
+    async def show_item(self, scope: Scope, _: _ConversationBody) -> dict[str, Any]:
+        """Return one item."""
+        held, id = await self._find(scope), scope["path_params"]["item"]
+        for item in read_conversation(held):
+            if item.id == id:
+                return _complete(item)
+        raise RequestRefused(404, _NO_ITEM, code="item_not_found")
+
+    async def delete_item(self, scope: Scope, body: _ConversationBody) -> dict[str, Any]:
+        """Forget one item, and return the conversation."""
+        await self.show_item(scope, body)
+        id = scope["path_params"]["item"]
+
+        def change(held: StoredResponse) -> StoredResponse:
+            kept = (item for item in read_conversation(held) if item.id != id)
+            return replace_items(held, kept)
+
+        return _show(await self._edit(scope, change))
+
+    async def _find(self, scope: Scope) -> StoredResponse:
+        caller: Caller = scope[CALLER]
+        id = scope["path_params"]["id"]
+        await self.responses.fetch(id)
+        held = self.responses.find(caller.key.id, id)
+        if held is None or not held.is_conversation:
+            raise RequestRefused(404, NO_CONVERSATION, code=CONVERSATION_NOT_FOUND)
+        return held
+
+    async def _edit(
+        self, scope: Scope, change: Callable[[StoredResponse], StoredResponse]
+    ) -> StoredResponse:
+        held = await self._find(scope)
+        edited = await self.responses.edit(held.key_id, held.id, change=change)
+        if edited is None:  # it was deleted meanwhile
+            raise RequestRefused(404, NO_CONVERSATION, code=CONVERSATION_NOT_FOUND)
+        return edited
+
+
+def make_conversation_routes(
+    responses: ResponseStore, connections: ClientConnections
+) -> list[Route]:
+    """The routes of conversations."""
+    one = f"{CONVERSATIONS}/{{id}}"
+    item = f"{one}/items/{{item}}"
+    answers = [
+        (CONVERSATIONS, ConversationRoute.create, "POST"),
+        (one, ConversationRoute.show, "GET"),
+        (one, ConversationRoute.update, "POST"),
+        (one, ConversationRoute.delete, "DELETE"),
+        (f"{one}/items", ConversationRoute.list_items, "GET"),
+        (f"{one}/items", ConversationRoute.add, "POST"),
+        (item, ConversationRoute.show_item, "GET"),
+        (item, ConversationRoute.delete_item, "DELETE"),
+    ]
+    return [
+        Route(path, ConversationRoute(responses, connections, answer), methods=[method])
+        for path, answer, method in answers
+    ]
+
+
+def _show(held: StoredResponse) -> dict[str, Any]:
+    shown: dict[str, Any] = msgspec.json.decode(held.work.show())
+    return shown
+
+
+def _read_body(body: bytes) -> _ConversationBody:
+    """Read and check a body; one that is missing asks for nothing."""
+    if not body:
+        return _ConversationBody()
+    try:
+        read = _BODY.decode(body)
+        decode_request(RESPONSES_CLIENT.protocol, {"model": "any", "input": read.items or []})
+    except UNREADABLE as error:
+        raise _refuse(f"the body cannot be read: {error}") from None
+    except UnreadableRequest as error:
+        raise _refuse(str(error).replace("input", "items", 1)) from None
+    return read

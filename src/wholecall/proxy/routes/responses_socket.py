@@ -36,6 +36,7 @@ from wholecall.proxy.http.client_request import (
 )
 from wholecall.proxy.http.refusals import RequestRefused, refuse_for_now
 from wholecall.proxy.responses.response_store import (
+    CONVERSATION,
     FinishedResponse,
     ResponseStore,
     StoredResponse,
@@ -171,8 +172,8 @@ class _Session:
         else:
             request = ClientRequest.read(self._socket.route.client, scope, body=body)
             await self._socket.route.warm_up(request, ClientSink(events))
-        # Where the upstream has the conversation, it is not known here.
-        knows_all = before is not None or not previous
+        # Where the upstream or the store has the conversation, it is not a part of the request.
+        knows_all = CONVERSATION not in fields and (before is not None or not previous)
         if events.response is not None and knows_all:
             items = msgspec.json.encode(read_items(fields))
             self._last = _hold(events.response, key_id=key.id, items=items)
