@@ -28,6 +28,7 @@ ORDER = (
     "proxy",
     "faults",
     "demo",
+    "integrations",
 )
 # The same inside two of them. What is not named composes the rest and comes last.
 INNER_ORDER = {

@@ -40,6 +40,8 @@ from peers.sdk_loops import (
 )
 from peers.tasks import KEY, MOST_TOKENS, MOST_TURNS, RETRIES, Task, Unfinished
 from wholecall.faults.script import Form
+from wholecall.integrations.langchain_middleware import WholecallMiddleware
+from wholecall.integrations.pydantic_ai_model import WholecallModel
 from wholecall.messages import ToolSpec
 
 # ── openai-agents ───────────────────────────────────────────────────────────────────
@@ -156,9 +158,12 @@ def _chat_anthropic(task: Task, *, streamed: bool) -> Any:
     )
 
 
-def _langchain(make_model: Any, *, streamed: bool) -> Callable[[Task], Awaitable[str]]:
+def _langchain(
+    make_model: Any, *, streamed: bool, middleware: tuple[Any, ...] = ()
+) -> Callable[[Task], Awaitable[str]]:
     async def run(task: Task) -> str:
-        agent = create_agent(make_model(task, streamed=streamed), _langchain_tools(task))
+        model, tools = make_model(task, streamed=streamed), _langchain_tools(task)
+        agent = create_agent(model, tools, middleware=middleware)
         asked = {"messages": [{"role": "user", "content": task.prompt}]}
         done = await agent.ainvoke(asked, {"recursion_limit": 2 * MOST_TURNS})
         return str(done["messages"][-1].text)
@@ -317,3 +322,39 @@ CLIENTS: dict[str, Client] = {
         for streamed in (False, True)
     },
 }
+
+
+# ── With Wholecall inside ───────────────────────────────────────────────────────────
+
+
+def _judged_model(make_model: Any, *, streamed: bool) -> Start:
+    return inside(_pydantic_ai(lambda task: WholecallModel(make_model(task)), streamed=streamed))
+
+
+def _judged_agent(make_model: Any, *, streamed: bool) -> Start:
+    return inside(_langchain(make_model, streamed=streamed, middleware=(WholecallMiddleware(),)))
+
+
+WITH_WHOLECALL: dict[str, Client] = {
+    f"{name}-{way}{'-stream' if streamed else ''}": Client(
+        Form(protocol, streamed=streamed), start(make_model, streamed=streamed)
+    )
+    for name, start, ways in (
+        (
+            "pydantic-ai",
+            _judged_model,
+            {
+                "chat": (CHAT, _openai_model(OpenAIChatModel)),
+                "messages": (MESSAGES, _anthropic_model),
+            },
+        ),
+        (
+            "langchain",
+            _judged_agent,
+            {"chat": (CHAT, _chat_openai), "messages": (MESSAGES, _chat_anthropic)},
+        ),
+    )
+    for way, (protocol, make_model) in ways.items()
+    for streamed in (False, True)
+}
+"""The same libraries, each with our integration and without the proxy."""

@@ -1,4 +1,7 @@
-"""LiteLLM's proxy in front of ours: its clients get the calls that we let pass."""
+"""LiteLLM's proxy: in front of ours, and with our guardrail inside.
+
+Its clients get the calls that we let pass.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import httpx  # type: ignore[import-not-found]
 import openai
 import pytest
 
@@ -32,6 +37,9 @@ pytestmark = [pytest.mark.filterwarnings("default"), pytest.mark.xdist_group("li
 
 LITELLM = Path(sys.executable).with_name("litellm")
 SCENARIOS = ("good", "two-steps", "parallel-calls", "truncated-but-stop", "dropped-in-call")
+GUARDED = "guarded-"
+"""Begins the names of the models that LiteLLM asks without our proxy."""
+GUARDRAIL = "wholecall.integrations.litellm_guardrail.WholecallGuardrail"
 PATIENCE = 180.0
 """Seconds. It takes 20 to start on a quiet machine."""
 
@@ -82,32 +90,37 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], *, log: Path) -> None:
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     folder = tmp_path_factory.mktemp("litellm")
+    guardrail = {"guardrail": GUARDRAIL, "mode": "post_call"}
     with start_in_thread() as faults:
         offer = Offer({"*": upstream("openai/*", faults.base_url)})
         with proxy_in_thread(offer) as url:
+            ways: dict[str, dict[str, Any]] = {
+                "": {"api_base": f"{url}/v1"},
+                GUARDED: {"api_base": faults.base_url, "guardrails": ["wholecall"]},
+            }
             models = [
                 {
-                    "model_name": name,
-                    "litellm_params": {
-                        "model": f"openai/{name}",
-                        "api_base": f"{url}/v1",
-                        "api_key": "any",
-                    },
+                    "model_name": f"{prefix}{name}",
+                    "litellm_params": {"model": f"openai/{name}", "api_key": "any", **params},
                 }
                 for name in SCENARIOS
+                for prefix, params in ways.items()
             ]
             config = folder / "config.yaml"
             # Otherwise a request that failed is sent again by LiteLLM itself.
             settings = {"num_retries": 0}
-            config.write_text(json.dumps({"model_list": models, "litellm_settings": settings}))
+            guardrails = [{"guardrail_name": "wholecall", "litellm_params": guardrail}]
+            written = {"model_list": models, "litellm_settings": settings}
+            config.write_text(json.dumps({**written, "guardrails": guardrails}))
             with _starting(config, log=folder / "log") as found:
                 yield found
 
 
+@pytest.mark.parametrize("prefix", ["", GUARDED], ids=["in-front", "guarded"])
 @pytest.mark.parametrize("name", ["openai-chat", "openai-stream"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_client_of_litellm_gets_the_right_calls_or_an_error(
-    front: Front, name: str, *, scenario: str
+    front: Front, name: str, *, scenario: str, prefix: str
 ) -> None:
     client = CLIENTS[name]
 
@@ -115,11 +128,12 @@ def test_a_client_of_litellm_gets_the_right_calls_or_an_error(
         async with openai.AsyncOpenAI(
             base_url=f"{front.url}/v1", api_key=front.key, max_retries=0
         ) as sdk:
-            task = Task(model=scenario, sdk=sdk)
+            task = Task(model=f"{prefix}{scenario}", sdk=sdk)
             try:
                 async with asyncio.timeout(PATIENCE), client.start() as run:
                     await run(task)
-            except openai.OpenAIError as error:
+            # Within a stream LiteLLM breaks the connection off, and the SDK hands that on.
+            except (openai.OpenAIError, httpx.HTTPError) as error:
                 return Conduct(ran=tuple(task.ran), exit_code=1, complaint=repr(error))
             return Conduct(ran=tuple(task.ran))
 

@@ -1,0 +1,30 @@
+"""Wholecall inside other libraries, against an upstream that fails, without a proxy."""
+
+from __future__ import annotations
+
+import pytest
+
+from peers.figures import EVERY, SECONDS, try_all
+from peers.proxy_agents import WITH_WHOLECALL
+from proxy_server import within
+from wholecall.faults.score import Verdict
+
+# The libraries and what they import warn about themselves.
+pytestmark = pytest.mark.filterwarnings("default")
+
+GOOD = ("good", "parallel-calls", "two-steps", "finish-stop", "no-arguments", "type-that-fits")
+"""What each of them brings to a good end."""
+
+
+@pytest.mark.parametrize("name", WITH_WHOLECALL)
+@within(2 * SECONDS)
+async def test_no_partial_call_runs(name: str) -> None:
+    tried = await try_all(WITH_WHOLECALL[name], EVERY, through_proxy=False)
+    unsafe = {
+        scenario: attempt.judgement
+        for scenario, attempt in tried.items()
+        if attempt.judgement.verdict is Verdict.UNSAFE
+    }
+    assert not unsafe
+    failed = {each: tried[each] for each in GOOD if each in tried and not tried[each].answered}
+    assert not failed
