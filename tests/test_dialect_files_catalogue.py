@@ -46,6 +46,16 @@ def test_white_space_that_is_lost_is_told() -> None:
     assert describe(DIALECTS["morph_xml"]).cannot.endswith("; white space around a value")
 
 
+NO_FORMATS = {"auto", "constrained", "hf_response_template", "think_tags"}
+
+
+def test_every_format_was_seen_somewhere() -> None:
+    unseen = {entry.name for entry in entries() if not entry.seen}
+    assert unseen == NO_FORMATS
+    assert describe(DIALECTS["hermes"]).seen == "template, parser, answer"
+    assert describe(DIALECTS["hunyuan_v4"]).seen == "parser"
+
+
 def test_families() -> None:
     families = {name: describe(DIALECTS[name]).family for name in ("auto", "think_tags", "mistral")}
     assert families == {

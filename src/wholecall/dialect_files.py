@@ -304,6 +304,33 @@ _CANNOT: Mapping[Notation, str] = {
 }
 
 
+# Where each format was seen: in the publisher's chat template, in a server's parser or its tests,
+# in a model's answer that people reported or recorded.
+_SEEN: Mapping[str, str] = {
+    "template": (
+        "apertus cohere_cmd3 deepseek_v3 deepseek_v31 deepseek_v32_dsml gemma4 glm45 granite3 "
+        "harmony hermes kimi_k2 lfm2 llama3_json minimax_m2 mistral phi4_functools pythonic "
+        "qwen3_xml sarashina"
+    ),
+    "parser": (
+        "apertus apriel cohere_cmd3 cohere_cmd4 command_r_plus deepseek_v3 deepseek_v31 "
+        "deepseek_v32_dsml deepseek_v4_dsml dots ernie45 firefunction_v2 functionary_v2 "
+        "functionary_v31 functionary_v32 functiongemma gemma4 gigachat3 gigachat31 gigachat35 "
+        "glm45 glm47 granite20b_fc granite3 harmony hermes hunyuan_a13b hunyuan_v3 hunyuan_v4 "
+        "inkling internlm2 iquest_coder_v2 jamba json_array json_generic k2_horizon kimi_k2 "
+        "kimi_k3 lfm2 litellm_json llama3_json lmstudio longcat longcat_xml minicpm5 minimax_m1 "
+        "minimax_m2 minimax_m3 mistral morph_xml muse_atem nemotron_toolcall olmo3 "
+        "phi4_functools plamo3 poolside_v1 pythonic qwen3_xml seed_oss solar_open "
+        "solar_open2 step3 template_tag_json ui_tars xlam_json yaml_xml"
+    ),
+    "answer": (
+        "anthropic_xml arrow_hash deepseek_v3 deepseek_v32_dsml functionary_v31 gemma4 glm45 "
+        "glm47 harmony hermes internlm2 json_array json_generic kimi_k2 litellm_json llama3_json "
+        "mistral pythonic qwen3_xml tool_code tool_use_xml tools_tag"
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
     """One dialect, in words."""
@@ -315,6 +342,8 @@ class CatalogEntry:
     """One call in it; empty if it can only be read."""
     cannot: str
     """The calls that cannot be written in it; empty if all can."""
+    seen: str
+    """Where it was seen: `template`, `parser`, `answer`; empty if it is not a model's format."""
 
 
 def entries() -> Iterator[CatalogEntry]:
@@ -332,6 +361,7 @@ def describe(dialect: Dialect) -> CatalogEntry:
         models=dialect.models,
         sample="" if template is None else encode_calls(template, [SAMPLE_CALL]).strip(),
         cannot="" if template is None else _cannot(template),
+        seen=", ".join(where for where, names in _SEEN.items() if dialect.name in names.split()),
     )
 
 
@@ -357,12 +387,13 @@ def _cannot(template: Template) -> str:
 def table() -> str:
     """The table of docs/dialects.md."""
     lines = [
-        "| dialect | family | written by | one call | what it cannot carry |",
-        "|---|---|---|---|---|",
+        "| dialect | family | written by | seen in | one call | what it cannot carry |",
+        "|---|---|---|---|---|---|",
     ]
     for entry in entries():
         sample = f"`` {_one_line(entry.sample)} ``" if entry.sample else "can only be read"
-        cells = (f"`{entry.name}`", entry.family, entry.models, sample, entry.cannot)
+        words = (f"`{entry.name}`", entry.family, entry.models, entry.seen)
+        cells = (*words, sample, entry.cannot)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -121,6 +121,8 @@ class Oddity(enum.Enum):
     """The output tokens equal the request's limit, and the finish reason says something else."""
     CALL_AS_TEXT = "call_as_text"
     CALL_QUOTED = "call_quoted"
+    MARKUP_UNREAD = "markup_unread"
+    """Marks of a format stay in the text, and no call was read after them."""
 
 
 # ── What happened to the arguments ──────────────────────────────────────────────────

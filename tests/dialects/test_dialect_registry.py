@@ -10,11 +10,13 @@ from wholecall.dialects.dialect_registry import (
     DIALECTS,
     Means,
     Way,
+    explain_unread,
     plain_name,
     way_for,
 )
 from wholecall.dialects.rescue import encode, parse_text
 from wholecall.errors import UnusableDialect
+from wholecall.events import Oddity
 
 # how, and the names that people give to these models
 NAMES = {
@@ -64,6 +66,8 @@ NAMES = {
     "granite20b_fc": "ibm-granite/granite-20b-functioncalling",
     "hunyuan_a13b": "tencent/Hunyuan-A13B-Instruct",
     "hunyuan_v3": "tencent/Hy3-preview",
+    "hunyuan_v4": "tencent/Hy4-preview",
+    "iquest_coder_v2": "IQuestLab/IQuest-Coder-V2-40B-Instruct",
     "ernie45": "baidu/ERNIE-4.5-21B-A3B-Thinking",
     "cohere_cmd3": "CohereLabs/c4ai-command-r7b-12-2024 CohereLabs/c4ai-command-a-03-2025",
     "command_r_plus": "CohereLabs/c4ai-command-r-plus CohereLabs/c4ai-command-r-v01",
@@ -177,3 +181,36 @@ def test_every_announced_dialect_reads_what_auto_reads(writer: str) -> None:
 def calls(dialect: str, text: str) -> list[tuple[str, dict[str, object]]]:
     outcome = parse_text(dialect, text, tools=[WEATHER])
     return [(call.name, dict(call.arguments)) for call in outcome.calls]
+
+
+UNREAD = [
+    ("", "", None),
+    ("Use <tool_call> now", "", None),
+    ("<a> is < and > or </a>", "", None),
+    (
+        '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+        "",
+        "hermes or ernie45 or template_tag_json; set `emulate: hermes`",
+    ),
+    (
+        '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>',
+        "ernie45",
+        "hermes or ernie45 or template_tag_json",
+    ),
+    (
+        "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+        "",
+        "glm47 or hunyuan_v4; set `emulate: glm47`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "announced", "likely"), UNREAD)
+def test_unread_markup_is_named(text: str, *, announced: str, likely: str | None) -> None:
+    said = explain_unread(text, announced=announced)
+    if likely is None:
+        assert said is None
+    else:
+        assert said is not None
+        assert said.oddity is Oddity.MARKUP_UNREAD
+        assert said.detail == f"markup of a call stays in the text: this looks like {likely}"

@@ -215,6 +215,21 @@ def test_what_stands_in_the_conversation_is_text(size: int) -> None:
     assert [each.oddity.value for each in outcome.inconsistencies] == ["call_quoted"]
 
 
+@pytest.mark.parametrize("size", [1, 5, 9999])
+def test_markup_that_is_not_read_is_named(size: int) -> None:
+    text = '<tool_call>\n{"name": "nobody", "arguments": {}}\n</tool_call>'
+    outcome = rescue(*_pieces(text, size), STOP, Terminated())
+    assert (outcome.calls, outcome.text) == ((), text)
+    [unread] = outcome.inconsistencies
+    assert unread.oddity.value == "markup_unread"
+    assert unread.detail.endswith("set `emulate: hermes`")
+
+
+def test_a_mark_in_prose_is_not_unread_markup() -> None:
+    outcome = rescue(Text("The tag <tool_call> begins it."), STOP, Terminated())
+    assert not outcome.inconsistencies
+
+
 def test_what_stands_in_the_conversation_is_no_call_of_reasoning() -> None:
     outcome = rescue(Reasoning(LEAKED), STOP, Terminated(), said=(LEAKED,))
     assert (outcome.calls, outcome.reasoning, outcome.text) == ((), LEAKED, "")

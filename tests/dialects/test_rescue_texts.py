@@ -35,6 +35,17 @@ def test_what_was_started_before_the_reasoning_ended_is_not_taken_back() -> None
     assert not any(type(event).__name__ == "Rejected" for event in events)
 
 
+def test_markup_that_is_not_read_is_named() -> None:
+    text = "<tool_call>find<tool_call>query</arg_key><arg_value>x</arg_value></tool_call>"
+    tools = [{"name": "find"}]
+    announced = parse_text("glm47", text, tools=tools).inconsistencies[0]
+    assert announced.oddity.value == "markup_unread"
+    assert announced.detail.endswith("glm47 or hunyuan_v4")
+    whole = text.replace("find", "nobody", 1).replace("<tool_call>query", "<arg_key>query")
+    found = parse_text("auto", whole, tools=tools).inconsistencies[0]
+    assert found.detail.endswith("set `emulate: glm47`")
+
+
 def test_an_unknown_dialect_is_named() -> None:
     with pytest.raises(ValueError, match="there is no dialect 'klingon'; there are anthropic_xml"):
         parse_text("klingon", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ from wholecall.dialect_files import (
 )
 from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
+from wholecall.dialects.dialect_registry import guess as guess_dialects
 from wholecall.dialects.emulation.prompt import write_prompt
 from wholecall.dialects.learn.learner import Learned
 from wholecall.dialects.rescue import encode_output, parse_text
@@ -37,7 +37,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 _WIDTH = 120
-_HOLE = re.compile(r"\{\w*\}")
 
 NameArgument = Annotated[
     str,
@@ -128,20 +127,11 @@ def guess(file: AnswerArgument) -> None:
 
 def _guess(text: str) -> list[tuple[str, list[str]]]:
     """Return the dialects that could be announced for a text: they read calls in it, and no other
-    one shares more marks with it or lacks fewer."""
-    fitting: list[tuple[int, str, list[str]]] = []
-    for name, dialect in DIALECTS.items():
-        written = dialect.template
-        if written is None:
-            continue
-        form = f"{written.before}{{}}{written.call}{{}}{written.value}{{}}{written.after}"
-        marks = dict.fromkeys(filter(None, map(str.strip, _HOLE.split(form))))
-        found = [mark for mark in marks if mark in text]
-        score = sum(len(mark) if mark in text else -len(mark) for mark in marks)
-        if found and parse_text(name, text).calls:
-            fitting.append((score, name, found))
-    most = max((score for score, _, _ in fitting), default=0)
-    return [(name, found) for score, name, found in fitting if score == most]
+    one shares more marks with it."""
+    fitting = [
+        (name, marks) for name, marks in guess_dialects(text) if parse_text(name, text).calls
+    ]
+    return [(name, marks) for name, marks in fitting if marks == fitting[0][1]]
 
 
 def _save(dialect: Dialect, path: Path) -> None:

@@ -352,18 +352,20 @@ class OfferedOnly:
     def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
         """Read a call of an offered tool; False without one. Where words follow the opener,
         the first one decides, so that prose is not held back. Attributes may follow the name of
-        a tag, and a token of a model is not prose."""
+        a tag, a tag may go on with a suffix, and a token of a model is not prose."""
         place = machine.source.bookmark()
         word = yield from machine.source.word(LONGEST_NAME)
         machine.source.rewind(place)
         machine.source.forget()
         names = (*_BEFORE_NAMES, *filter(None, machine.offer or ()))
-        plain = not opener[-1:].isalnum() and not opener.removeprefix("\n").startswith(TOKENS)
+        begun = opener.removeprefix("\n")
+        unfinished = opener[-1:].isalnum() or (begun.startswith("<") and begun.endswith(":"))
+        plain = not unfinished and not begun.startswith(TOKENS)
         if word and plain and not word.startswith(names):
             return False
         rescues, machine.rescues = machine.rescues, True
         try:
-            return (yield from self.grammar.read(machine, opener.removeprefix("\n")))
+            return (yield from self.grammar.read(machine, begun))
         finally:
             machine.rescues = rescues
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from wholecall.dialects.dialect import (
     END_TOKENS,
@@ -32,6 +32,7 @@ from wholecall.dialects.grammars.json_values import Shape
 from wholecall.dialects.grammars.python_calls import PythonCalls
 from wholecall.dialects.grammars.tag_calls import TagCalls
 from wholecall.errors import UnusableDialect
+from wholecall.events import Inconsistent, Oddity
 
 _WRITTEN = (
     *tag_formats.TAGGED_DIALECTS,
@@ -51,6 +52,10 @@ _TOO_PLAIN = frozenset(
         *("```", "```json", "```tool_code\n"),
     }
 )
+
+
+# Tokens around a section of calls are not prose, even alone.
+_SECTION = "_section_"
 
 
 def _auto(name: str, untyped: Shape | None = None) -> Dialect:
@@ -75,6 +80,7 @@ def _auto(name: str, untyped: Shape | None = None) -> Dialect:
         fenced=tuple(pair for dialect in _WRITTEN for pair in dialect.fenced),
         reasoning=tuple(each for each in channels if each.open not in _TOO_PLAIN),
         texts=tuple(channel for each in _WRITTEN for channel in each.texts),
+        dropped=tuple(mark for each in _WRITTEN for mark in each.dropped if _SECTION in mark),
         remains=(*END_TOKENS, *dict.fromkeys(mark for each in _WRITTEN for mark in each.dropped)),
         named=(Named.TAGS, Named.HEADS),
         rescues=True,
@@ -191,6 +197,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "granite_20b_fc": "granite20b_fc",
     "hunyuan": "hunyuan_v3",
     "hy_v3": "hunyuan_v3",
+    "hy_v4": "hunyuan_v4",
     "internlm": "internlm2",
     "iquest_coder": "qwen3_xml",
     "k2_v3": "k2_horizon",
@@ -224,6 +231,57 @@ def dialect_named(name: str) -> Dialect:
     except KeyError:
         known = ", ".join(sorted(DIALECTS))
         raise UnusableDialect(f"there is no dialect {name!r}; there are {known}") from None
+
+
+# Recognise a format by its marks, those that its template writes.
+
+_HOLE = re.compile(r"\{\w*\}")
+_WORD = re.compile(r"\w{3}")
+_FEWEST_MARKS = 2
+"""Marks with words in them. A single one may be mentioned in prose, and brackets say nothing."""
+MOST_GUESSES = 3
+
+
+@cache
+def _marks_of_all() -> Mapping[str, tuple[str, ...]]:
+    forms = {
+        name: (written.before, written.call, written.value, written.after)
+        for name, dialect in DIALECTS.items()
+        if (written := dialect.template) is not None
+    }
+    parts = {name: _HOLE.split("{}".join(form)) for name, form in forms.items()}
+    return {
+        name: tuple(dict.fromkeys(filter(None, map(str.strip, each))))
+        for name, each in parts.items()
+    }
+
+
+def guess(text: str) -> list[tuple[str, list[str]]]:
+    """Return the dialects that a text may be written in, the likeliest first, with the marks of
+    each that occur in it. The marks that it lacks count against a dialect."""
+    found = [
+        (sum(len(mark) if mark in text else -len(mark) for mark in marks), name, marks)
+        for name, marks in _marks_of_all().items()
+        if any(mark in text for mark in marks)
+    ]
+    ordered = sorted(found, key=lambda each: -each[0])
+    return [(name, [mark for mark in marks if mark in text]) for _, name, marks in ordered]
+
+
+def explain_unread(text: str, *, announced: str = "") -> Inconsistent | None:
+    """Say which format the unread markup of an answer looks like; None if it may be prose."""
+    likely = [
+        (name, marks)
+        for name, marks in (guess(text) if text else ())
+        if sum(map(bool, map(_WORD.search, marks))) >= _FEWEST_MARKS
+    ]
+    if not likely:
+        return None
+    same = [name for name, marks in likely if marks == likely[0][1]][:MOST_GUESSES]
+    detail = f"markup of a call stays in the text: this looks like {' or '.join(same)}"
+    if announced not in same:
+        detail += f"; set `emulate: {same[0]}`"
+    return Inconsistent(Oddity.MARKUP_UNREAD, detail)
 
 
 # Choose how a model is given tools, by its name: natively, in a dialect, or with a grammar.
@@ -289,6 +347,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("hermes", "*hermes*"),
     ("pythonic", "toolace*"),
     # Qwen and those that write like it.
+    ("iquest_coder_v2", "iquest-coder-v[2-9]*"),
     ("qwen3_xml", "qwen3-coder* qwen3.[5-9]* step3.5* ui-tars* k-exaone2* iquest-coder*"),
     (
         "hermes",
@@ -323,6 +382,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("hermes", "granite4*"),
     ("granite3", "granite*"),
     ("hunyuan_a13b", "hunyuan-a13b*"),
+    ("hunyuan_v4", "hunyuan4* hy4*"),
     ("hunyuan_v3", "hunyuan3* hy3*"),
     ("ernie45", "ernie4.5*"),
     ("cohere_cmd4", "command4*"),

@@ -254,6 +254,16 @@ class Engine:
         self._steps = self._run()
         next(self._steps)
 
+    @property
+    def name(self) -> str:
+        """The name of the dialect."""
+        return self._dialect.name
+
+    @property
+    def unread(self) -> str:
+        """The text from a mark on after which no call was read; empty without one."""
+        return self._output.unread
+
     def feed(self, text: str) -> list[Given]:
         """Take a piece of the answer; return what it brought."""
         self._source.feed(text)
@@ -505,7 +515,9 @@ class Engine:
             self._output.reject(Reason.DEGENERATE, f"the marker {opener!r} comes on and on")
             yield from self._source.flow(markers_of(()), ignore)
             return
-        alone = not self._dialect.rescues or not (yield from self._source.peek())
+        told = not self._dialect.rescues or opener in self._dialect.dropped
+        alone = told or not (yield from self._source.peek())
+        self._output.unread = self._output.unread or opener
         put = ignore if alone and opener in self._words.sections else self._output.text
         put(opener * max(count - 1, 1))
         if count > 1:

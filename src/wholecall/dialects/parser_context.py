@@ -37,6 +37,8 @@ class Found(Value, frozen=True):
 
 Given: TypeAlias = Delta | Rejected | Retracted | Found
 
+MOST_UNREAD = 2000
+"""Characters after an unread mark that show its format."""
 _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 
 
@@ -45,7 +47,7 @@ class DialectOutput:
 
     __slots__ = (
         *("_before", "_given", "_held", "_planned", "_reasoned"),
-        *("calls", "quotation", "texts", "thoughts"),
+        *("calls", "quotation", "texts", "thoughts", "unread"),
     )
 
     def __init__(self) -> None:
@@ -62,6 +64,8 @@ class DialectOutput:
         """The quotation state at the end of the text."""
         self.thoughts = Quotation()
         """The same of the reasoning."""
+        self.unread = ""
+        """The text from the first mark on after which no call was read, up to a limit."""
         self._before = (0, False, self.quotation.save())
 
     def take(self) -> list[Given]:
@@ -83,6 +87,8 @@ class DialectOutput:
         """A piece of the answer."""
         self.quotation.add(text)
         self.texts = self.texts or not text.isspace()
+        if self.unread and len(self.unread) < MOST_UNREAD:
+            self.unread = (self.unread + text)[:MOST_UNREAD]
         self._put(Text(text))
 
     def reasoning(self, text: str) -> None:

@@ -14,7 +14,7 @@ from wholecall.assembly.assembler import Assembler
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.dialect import Dialect, encode_calls, encode_result, template_of
-from wholecall.dialects.dialect_registry import AUTO, dialect_named
+from wholecall.dialects.dialect_registry import AUTO, dialect_named, explain_unread
 from wholecall.dialects.emulation.choice_enforcement import (
     JUDGED,
     PLANNED,
@@ -186,6 +186,9 @@ class Rescuer:
             given += self._sort(self._engine.end())
         if self._native and _is_opener(given):
             given = []  # the opener of the native call
+        elif not self._native and self._engine is not None and self._engine.unread:
+            unread = explain_unread(self._engine.unread)
+            given += [unread] if unread is not None else []
         if self._well and not self._said and not self._native and self._room >= 0:
             thoughts = self._decide(self._last_thoughts())
             said = (each for each in thoughts if not isinstance(each, Text))
@@ -486,6 +489,8 @@ class TextReader:
         """The text is over, and it ended well."""
         events = self._assemble(self._engine.end())
         self._assembler.feed(Terminated())
+        unread = explain_unread(self._engine.unread, announced=self._engine.name)
+        events += [unread] if unread is not None else []
         return events + [self._judge(event) for event in self._assembler.end()]
 
     def _assemble(self, given: list[Given]) -> list[Event]:

@@ -91,6 +91,13 @@ def test_what_every_emulated_answer_shows_is_not_odd() -> None:
     assert (outcome.finish_reason, outcome.native_finish_reason) == ("tool_calls", "stop")
 
 
+def test_markup_that_is_not_read_is_named() -> None:
+    text = "<tool_call>now<tool_call>a</arg_key><arg_value>x</arg_value></tool_call>"
+    [unread] = understand(HERMES, text).inconsistencies
+    assert unread.oddity is Oddity.MARKUP_UNREAD
+    assert unread.detail.endswith("set `emulate: glm47`")
+
+
 def test_what_is_odd_about_native_calls_is_still_told() -> None:
     events = hear(HERMES, [CallDelta(0, "{}", "now", opens=True), CallSealed(0)])
     assert len([event for event in events if isinstance(event, Inconsistent)]) == 2

@@ -10,6 +10,7 @@ import msgspec
 
 from wholecall.dialects.char_stream import BLANKS
 from wholecall.dialects.dialect import Template, encode_calls
+from wholecall.dialects.dialect_registry import explain_unread
 from wholecall.dialects.emulation.choice_enforcement import PLANNED, ChoiceGate, ChoiceRefusal
 from wholecall.dialects.engine import IN_A_SENTENCE, Engine
 from wholecall.dialects.parser_context import Found, Given, Retracted
@@ -219,6 +220,8 @@ class EmulatedAssembler:
             return []
         events = self._read(engine.feed(self._prefilled.end()))
         events += self._read(engine.end())
+        unread = explain_unread(engine.unread, announced=engine.name)
+        events += [unread] if unread is not None else []
         return events if self._written or not self._blanks else [*events, Text(self._blanks)]
 
     def _hold_blanks(self, text: str) -> list[Event]:

@@ -97,7 +97,7 @@ KIMI_K2 = Dialect(
     name="kimi_k2",
     written=(_written(_KIMI), GrammarWithOpeners(("\nfunctions.",), _KIMI_STRIPPED)),
     reasoning=(THINK, Channel("◁think▷", ("◁/think▷",))),
-    dropped=(*_closers(_KIMI), _KIMI_ARGUMENTS),
+    dropped=(*_closers(_KIMI), *_KIMI.sections, _KIMI_ARGUMENTS),
     template=Template(
         "<|tool_call_begin|>functions.{name}:{index}"
         "<|tool_call_argument_begin|>{arguments}<|tool_call_end|>",

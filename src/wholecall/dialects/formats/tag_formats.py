@@ -113,8 +113,9 @@ SEED_OSS = _dialect(
 ).amid(reasoning=(Channel("<seed:think>", ("</seed:think>",), prompted=True), THINK))
 
 
-def _arg_key(prefix: str = "", *, section: str = "") -> TagCalls:
-    closers = _closing(f"{prefix}tool_call")
+def _arg_key(prefix: str = "", *, section: str = "", call: str = "") -> TagCalls:
+    call = call or f"{prefix}tool_call"
+    closers = _closing(call)
     separator = "<tool_sep>"
     value = Tag(
         f"<{prefix}arg_key>",
@@ -125,7 +126,7 @@ def _arg_key(prefix: str = "", *, section: str = "") -> TagCalls:
         sections=(f"<{section}>",) if section else (),
         section_close=_closing(f"{section}") if section else (),
         call=Tag(
-            f"<{prefix}tool_call>",
+            f"<{call}>",
             end=("\n", "\\n", separator),
             keeps=(value.begin, *closers, "{"),
             glued=value.end[0],
@@ -158,15 +159,26 @@ def _arg_key_dialect(
     )
 
 
+def _iquest_coder() -> Dialect:
+    call = "iquestcoder_tool_call"
+    return _dialect(
+        "iquest_coder_v2",
+        _arg_key(call=call),
+        models="iQuest Coder V2",
+        call=f"<{call}>{{name}}{{arguments}}</{call}>",
+        value="<arg_key>{key}</arg_key><arg_value>{value}</arg_value>",
+    )
+
+
+IQUEST_CODER_V2 = _iquest_coder()
 GLM45 = _arg_key_dialect("glm45", "GLM-4.5, GLM-4.6", newline="\n")
 GLM47 = _arg_key_dialect("glm47", "GLM-4.7, GLM-5, Ling-3")
 POOLSIDE = _arg_key_dialect("poolside_v1", "Laguna", newline="\n")
 LONGCAT_XML = _arg_key_dialect("longcat_xml", "LongCat", prefix="longcat_", newline="\n")
 
 
-def _hunyuan() -> Dialect:
+def _hunyuan(own: Dialect) -> Dialect:
     """Its tags may carry a suffix, all of them the same: `<tool_sep:opensource>`."""
-    own = _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
     suffixed = SuffixedCalls(_arg_key(section="tool_calls"))
     thoughts = Channel("<think:opensource>", ("</think:opensource>",), prompted=True)
     return replace(
@@ -176,7 +188,22 @@ def _hunyuan() -> Dialect:
     )
 
 
-HUNYUAN_V3 = _hunyuan()
+HUNYUAN_V3 = _hunyuan(
+    _arg_key_dialect("hunyuan_v3", "Hunyuan 3", newline="\n", section="tool_calls")
+)
+
+
+def _hunyuan_v4() -> Dialect:
+    """The same without a mark between the name and the arguments."""
+    own = replace(HUNYUAN_V3, name="hunyuan_v4", models="Hunyuan 4")
+    plain = _arg_key_dialect("hunyuan_v4", "Hunyuan 4").template
+    return replace(
+        own,
+        template=plain and replace(plain, before="<tool_calls>", between="", after="</tool_calls>"),
+    )
+
+
+HUNYUAN_V4 = _hunyuan_v4()
 
 
 def _k2_horizon() -> Dialect:
@@ -243,6 +270,8 @@ TAGGED_DIALECTS = (
     POOLSIDE,
     LONGCAT_XML,
     HUNYUAN_V3,
+    HUNYUAN_V4,
+    IQUEST_CODER_V2,
     K2_HORIZON,
     SOLAR_OPEN2,
 )

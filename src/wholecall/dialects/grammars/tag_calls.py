@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wholecall.dialects.char_stream import Steps, ignore, markers_of
+from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import (
     BROKEN_JSON,
     Shape,
@@ -46,6 +47,7 @@ _CDATA = ("<![CDATA[", "]]>")
 _ESCAPED_BLANKS = markers_of(BLANKS_IN_JSON)
 _TEXTS = frozenset({"true", "string"})
 """Attribute values that declare a text: `string="true"`, `type="string"`."""
+_JSON_BEGINS = ("{", "[")
 _SUFFIX = re.compile(r"[A-Za-z0-9_.\-]{1,32}")
 _NAMELESS = "a parameter has no name"
 _UNOPENED = "a value holds the end of a parameter that has not begun"
@@ -439,6 +441,9 @@ class SuffixedCalls:
         if not end or not _SUFFIX.fullmatch(suffix):
             return False
         grammar = _with_suffix(self.inner, f":{suffix}")
+        if (yield from machine.source.skip()) in _JSON_BEGINS:
+            calls = JsonCalls((*grammar.call_close, *grammar.section_close))
+            return (yield from calls.read(machine, f"{opener}{suffix}>"))
         return (yield from grammar.read(machine, f"{opener}{suffix}>"))
 
 
