@@ -11,6 +11,8 @@ PEERS_BIN := $(PEERS_VENV)/bin
 PEERS_STAMP := $(PEERS_VENV)/.installed
 LLM_VENV := .venv-llm
 LLM_STAMP := $(LLM_VENV)/.installed
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 AI_SDK := tests/peers/ai_sdk
 AI_SDK_STAMP := $(AI_SDK)/node_modules/.installed
 AGENTS := tests/real_agents
@@ -40,7 +42,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference bench fuzz chaos mutants dist lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference docs bench fuzz chaos mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -114,6 +116,11 @@ format: $(STAMP) ## Format the code and apply ruff's safe fixes
 reference: $(STAMP) ## Write docs/reference.md from the docstrings
 	$(BIN)/python docs/make_reference.py
 
+docs: $(DOCS_STAMP) ## Build the docs site into build/docs, with its links checked, offline search and llms.txt
+	$(DOCS_VENV)/bin/python docs/make_site.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+	@echo 'The site is in build/docs: open build/docs/index.html.'
+
 bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs quote
 	@command -v valgrind >/dev/null || { \
 		echo 'Installing valgrind with apt-get ...'; \
@@ -137,12 +144,13 @@ dist: $(STAMP) ## Build the wheel and the sdist, check them, and try the wheel i
 	$(BIN)/pytest -n 0 tests/wheel
 
 lock: | python-version ## Regenerate the lock files (LOCK_FLAGS=--upgrade for newer versions)
-	@echo 'Resolving requirements.lock, requirements-peers.lock and requirements-llm.lock ...'
+	@echo 'Resolving the lock files ...'
 	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
 	@$(RESOLVE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock pyproject.toml
 	@$(RESOLVE) $(PEERS_EXTRAS:%=--extra %) --group peers --output-file requirements-peers.lock pyproject.toml
 	@$(RESOLVE) --group pyproject.toml:llm --output-file requirements-llm.lock
+	@$(RESOLVE) --group pyproject.toml:docs --output-file requirements-docs.lock
 	@if command -v npm >/dev/null; then for folder in $(NPM_FOLDERS); do ( \
 		cd $$folder && $(NPM) install --package-lock-only --omit-lockfile-registry-resolved && \
 		sed -i 's|"[a-z]*://[^"]*"|""|' package-lock.json ); done; fi
@@ -150,7 +158,7 @@ lock: | python-version ## Regenerate the lock files (LOCK_FLAGS=--upgrade for ne
 		echo 'A lock file names an address or a path: see the lines above.' >&2; exit 1; fi
 
 clean: ## Remove the environments, caches and build results
-	rm -rf $(VENV) $(PEERS_VENV) $(LLM_VENV) $(LOCK_VENV) $(NPM_FOLDERS:%=%/node_modules) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(PEERS_VENV) $(LLM_VENV) $(DOCS_VENV) $(LOCK_VENV) $(NPM_FOLDERS:%=%/node_modules) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	rm -f .coverage .coverage.*
 	find src tests bench fuzz examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -175,6 +183,12 @@ $(LLM_STAMP): requirements-llm.lock | python-version
 	@test -x $(LLM_VENV)/bin/python || { echo 'Creating $(LLM_VENV) ...'; $(PYTHON) -m venv $(LLM_VENV); }
 	@echo 'Installing the locked llm into $(LLM_VENV) ...'
 	@$(LLM_VENV)/bin/python $(PIP) --require-hashes --no-deps -r requirements-llm.lock
+	@touch $@
+
+$(DOCS_STAMP): requirements-docs.lock | python-version
+	@test -x $(DOCS_VENV)/bin/python || { echo 'Creating $(DOCS_VENV) ...'; $(PYTHON) -m venv $(DOCS_VENV); }
+	@echo 'Installing the locked site builder into $(DOCS_VENV) ...'
+	@$(DOCS_VENV)/bin/python $(PIP) --require-hashes --no-deps -r requirements-docs.lock
 	@touch $@
 
 $(AI_SDK_STAMP): $(AI_SDK)/package-lock.json
