@@ -22,7 +22,6 @@ from wholecall.upstreams.http_connection import (
     RawHeaders,
     Timeouts,
     find_media_type,
-    is_fit,
 )
 
 
@@ -79,7 +78,7 @@ class AiohttpResponse:
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self.raw_headers: RawHeaders = [
-            (name.lower(), value) for name, value in response.raw_headers if is_fit(value)
+            (name.lower(), value) for name, value in response.raw_headers
         ]
 
     @property
