@@ -47,6 +47,8 @@ CLOSERS = {
     "glm45": "</tool_call>",
     "glm47": "</tool_call>",
     "hunyuan_v3": "</tool_call>",
+    "hunyuan_v4": "</tool_call>",
+    "iquest_coder_v2": "</iquestcoder_tool_call>",
     "k2_horizon": "</ifm|tool_call>",
     "kimi_k3": "<|close|>call<|sep|>",
     "lfm2": ")",
@@ -67,8 +69,8 @@ CLOSERS = {
     "yaml_xml": "</write>",
 }
 # Formats whose models may stop where they would close the call.
-RESTING = ["functionary_v31", "glm45", "glm47", "hunyuan_v3", "longcat_xml", "poolside_v1"]
-RESTING += ["qwen3_xml", "seed_oss"]
+RESTING = ["functionary_v31", "glm45", "glm47", "hunyuan_v3", "hunyuan_v4"]
+RESTING += ["iquest_coder_v2", "longcat_xml", "poolside_v1", "qwen3_xml", "seed_oss"]
 # They are read only where they were announced.
 ANNOUNCED_ONLY = {"functionary_v32", "yaml_xml"}
 HIDDEN: list[Delta] = [HintGiven(Hint.STOP, "stop"), LimitReached(), Terminated()]
