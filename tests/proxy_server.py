@@ -18,7 +18,6 @@ import uvicorn
 
 from wholecall.proxy.app import Proxy, make_app
 from wholecall.proxy.config.schema import Config, KeysConfig, ModelConfig
-from wholecall.proxy.server import SOCKETS
 from wholecall.tools.tool import Tool
 
 _Arguments = ParamSpec("_Arguments")
@@ -100,7 +99,7 @@ async def proxying(offer: Offer | Proxy, *, port: int = 0) -> AsyncIterator[Serv
         proxy,
         port=port,
         http="wholecall.proxy.http.uvicorn_protocol:TimedProtocol",
-        ws=SOCKETS,
+        ws="wholecall.proxy.http.uvicorn_protocol:TimedWebSocket",
         lifespan="on",
         log_config=None,
         access_log=False,

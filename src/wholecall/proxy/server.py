@@ -17,7 +17,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from importlib.util import find_spec
 from types import FrameType
 
 import uvicorn
@@ -106,12 +105,6 @@ _BACKLOG = 2048
 """Connections that wait to be accepted."""
 _COLLECT_AFTER = (5_000, 10, 10)
 """New objects, and rounds, until the garbage collector visits each generation."""
-
-
-SOCKETS = (
-    "wholecall.proxy.http.websocket_protocol:TimedWebSocket" if find_spec("websockets") else "none"
-)
-"""uvicorn's setting for WebSockets. Where the package is missing, clients use HTTP."""
 
 
 def make_worker_app() -> Proxy:
@@ -204,7 +197,7 @@ def make_server_config(config: Config, app: Proxy | None = None) -> uvicorn.Conf
         port=config.listen.port,
         workers=config.listen.workers,
         http="wholecall.proxy.http.uvicorn_protocol:TimedProtocol",
-        ws=SOCKETS,
+        ws="wholecall.proxy.http.uvicorn_protocol:TimedWebSocket",
         lifespan="on",
         access_log=False,
         # uvicorn's messages go to the proxy's own log, in its format.

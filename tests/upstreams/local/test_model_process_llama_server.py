@@ -14,8 +14,7 @@ import pytest
 
 from upstreams.fake_endpoint import PATIENCE
 from upstreams.local.fake_runtime import ORDER
-from wholecall.upstreams.local.llama_server import CACHE_MEGABYTES, set_parameters
-from wholecall.upstreams.local.model_process import PROGRAM
+from wholecall.upstreams.local.model_process import CACHE_MEGABYTES, PROGRAM, set_parameters
 
 # It prints where it should not, as a library may, and tells what it was given.
 STAND_IN = """
