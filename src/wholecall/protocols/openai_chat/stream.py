@@ -402,9 +402,9 @@ def _only_text(choice: shapes.ChatChoice | None) -> str | None:
     return message.content if type(message.content) is str else None
 
 
-# ── The usual chunk ───────────────────────────────────────────────────────────────── Nearly all
-# chunks of a stream are one piece of text or of a call and nothing else, so they are tried first.
-# `Decoder._read` gives the same result, at three times the cost.
+# ── The usual chunk ───────────────────────────────────────────────────────────────────
+# Nearly all chunks of a stream are one piece of text or of a call and nothing else, so they are
+# tried first. `Decoder._read` gives the same result, at three times the cost.
 
 
 def _only_piece(chunk: shapes.ChatChunk) -> Text | Reasoning | CallDelta | None:
