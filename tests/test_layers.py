@@ -27,12 +27,12 @@ ORDER = (
     "inspector",
     "proxy",
     "faults",
-    "demo",
+    "scripted_model",
     "integrations",
 )
 # The same inside two of them. What is not named composes the rest and comes last.
 INNER_ORDER = {
-    "proxy": ("config", "http", "observe", "responses", "handlers", "routes"),
+    "proxy": ("config", "http", "observe", "handlers", "routes"),
     "dialects": (
         *("char_stream", "quotation", "parser_context", "dialect", "grammars", "engine"),
         *("formats", "dialect_registry", "provenance"),

@@ -28,9 +28,9 @@ from eval.questions import GROUPS, Groups, Question, Verdict, judge, sample
 from tables import DOCS, markdown, replace_section
 from wholecall.agent.turn import sender_for
 from wholecall.assembly.outcome import Outcome, collect
-from wholecall.demo.scripted_model import TOOLS
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
+from wholecall.scripted_model import TOOLS
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream
 from wholecall.upstreams.providers import find_upstream

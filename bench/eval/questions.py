@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from wholecall.assembly.outcome import Outcome
-from wholecall.demo.scripted_model import Incalculable, calculate
 from wholecall.events import JSON, Call
+from wholecall.scripted_model import Incalculable, calculate
 
 Fits: TypeAlias = Callable[[Mapping[str, JSON]], bool]
 

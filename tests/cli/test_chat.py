@@ -12,9 +12,9 @@ from rich.console import Console
 from scripted import calls, ending, opening, says
 from wholecall.cli.chat import Chat, gather_tools
 from wholecall.cli.chat_view import ChatView
-from wholecall.demo.scripted_model import TOOLS
 from wholecall.errors import UpstreamError
 from wholecall.messages import Role
+from wholecall.scripted_model import TOOLS
 from wholecall.upstreams.providers import Route
 from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
 

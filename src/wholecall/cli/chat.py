@@ -25,11 +25,11 @@ from wholecall.cli.chat_view import ChatView
 from wholecall.cli.record import find_route
 from wholecall.cli.report import escape
 from wholecall.cli.tool_options import McpOption, ToolOption, import_tools, read_servers
-from wholecall.demo.scripted_model import NAME, TOOLS, ScriptedModel
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import WholecallError
 from wholecall.events import Call, Text
 from wholecall.messages import Message, Role
+from wholecall.scripted_model import NAME, TOOLS, ScriptedModel
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool

@@ -22,7 +22,6 @@ import typer
 from wholecall.agent.budget import default_limits
 from wholecall.assembly.outcome import collect
 from wholecall.cli.model import bring
-from wholecall.demo.scripted_model import NAME, PROTOCOL, TOOLS, ScriptedModel
 from wholecall.errors import MissingExtra, PullFailed, UpstreamError, require_extra
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
@@ -39,6 +38,7 @@ from wholecall.proxy.config.schema import (
 )
 from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.server import listen, run_app, write_address
+from wholecall.scripted_model import NAME, PROTOCOL, TOOLS, ScriptedModel
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import PREFIX
 from wholecall.upstreams.http import HttpSettings, HttpUpstream

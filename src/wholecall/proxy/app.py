@@ -32,6 +32,7 @@ from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
+from wholecall.proxy.handlers.response_store import ResponseOwners, ResponseStore
 from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS, Key, KeyStore, needs_keys
 from wholecall.proxy.http.client_connection import ClientConnections
@@ -51,7 +52,6 @@ from wholecall.proxy.observe.metrics import MetricsRegistry, MetricsTap, Names
 from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.observe.taps import Tap
 from wholecall.proxy.observe.traces import find_trace_tap
-from wholecall.proxy.responses.response_store import ResponseOwners, ResponseStore
 from wholecall.proxy.routes.client_route import (
     CHAT_CLIENT,
     MESSAGES_CLIENT,

@@ -25,8 +25,8 @@ from wholecall.proxy.handlers.background import (
     write_state,
 )
 from wholecall.proxy.handlers.idempotency import SharedStream
+from wholecall.proxy.handlers.response_store import find_response
 from wholecall.proxy.handlers.response_writer import StreamedResponse
-from wholecall.proxy.responses.response_store import find_response
 
 HEAD = ResponseHead(id="resp_1", model="m", created=7, rest={"background": True})
 RUN = RunRow("resp_1", model="m", created=7.0, background=True)

@@ -24,11 +24,11 @@ from wholecall.proxy.handlers.request_plan import (
     RunPlan,
     read_name,
 )
+from wholecall.proxy.handlers.response_store import ResponseStore
 from wholecall.proxy.handlers.response_writer import explain
 from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS, Key
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
-from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT, RESPONSES_CLIENT
 from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool

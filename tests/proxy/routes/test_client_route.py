@@ -19,6 +19,7 @@ from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
+from wholecall.proxy.handlers.response_store import ResponseStore
 from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS
 from wholecall.proxy.http.client_connection import ClientConnections
@@ -27,7 +28,6 @@ from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
-from wholecall.proxy.responses.response_store import ResponseStore
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, ClientRoute
 from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from wholecall.proxy.handlers.response_store import FinishedResponse, StoredResponse
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.responses.response_store import FinishedResponse, StoredResponse
 from wholecall.proxy.routes.responses import MOST_LIMIT, USUAL_LIMIT, list_items
 
 

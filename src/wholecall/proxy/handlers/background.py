@@ -38,6 +38,12 @@ from wholecall.protocols.response_base import PRIVATE, Failure, ResponseHead, du
 from wholecall.proxy.handlers.idempotency import KEPT_SECONDS, DurableRuns, RequestRow
 from wholecall.proxy.handlers.request_handler import RequestHandler
 from wholecall.proxy.handlers.request_plan import RequestPlan
+from wholecall.proxy.handlers.response_store import (
+    FinishedResponse,
+    ResponseStore,
+    StoredResponse,
+    find_response,
+)
 from wholecall.proxy.handlers.response_writer import ResumedStream
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import (
@@ -48,12 +54,6 @@ from wholecall.proxy.http.client_connection import (
 )
 from wholecall.proxy.http.refusals import RequestRefused, refuse_for_now
 from wholecall.proxy.observe.taps import ExchangeWatch, Fate
-from wholecall.proxy.responses.response_store import (
-    FinishedResponse,
-    ResponseStore,
-    StoredResponse,
-    find_response,
-)
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of the stream of one response."""

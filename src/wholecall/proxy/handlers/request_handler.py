@@ -30,6 +30,12 @@ from wholecall.proxy.handlers.request_plan import (
     RequestPlan,
     RunPlan,
 )
+from wholecall.proxy.handlers.response_store import (
+    UNREADABLE,
+    CaptureSink,
+    ResponseStore,
+    add_turn,
+)
 from wholecall.proxy.handlers.response_writer import (
     HANDED_OVER,
     NEVER_AGAIN,
@@ -50,12 +56,6 @@ from wholecall.proxy.http.client_connection import (
 )
 from wholecall.proxy.observe.inspector_feed import ApprovalRequester, ApprovalRequests
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, WatchedUpstream
-from wholecall.proxy.responses.response_store import (
-    UNREADABLE,
-    CaptureSink,
-    ResponseStore,
-    add_turn,
-)
 from wholecall.tools.toolbox import Toolbox
 
 _DATA = b"data:"

@@ -27,17 +27,7 @@ from wholecall.protocols.tool_kinds import kinds_of
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.schema import ModelConfig, ServerLimits, matches
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest
-from wholecall.proxy.handlers.response_writer import ResumedStream
-from wholecall.proxy.handlers.run_mode import MixedTools, join_tools
-from wholecall.proxy.http.api_keys import Key
-from wholecall.proxy.http.client_request import (
-    TOOLS_HEADER,
-    ClientProtocol,
-    ClientRequest,
-    UnsupportedField,
-)
-from wholecall.proxy.http.request_limits import LARGE, check_size
-from wholecall.proxy.responses.response_store import (
+from wholecall.proxy.handlers.response_store import (
     CONVERSATION,
     CONVERSATION_NOT_FOUND,
     NO_CONVERSATION,
@@ -51,6 +41,16 @@ from wholecall.proxy.responses.response_store import (
     read_previous,
     refuse_previous,
 )
+from wholecall.proxy.handlers.response_writer import ResumedStream
+from wholecall.proxy.handlers.run_mode import MixedTools, join_tools
+from wholecall.proxy.http.api_keys import Key
+from wholecall.proxy.http.client_request import (
+    TOOLS_HEADER,
+    ClientProtocol,
+    ClientRequest,
+    UnsupportedField,
+)
+from wholecall.proxy.http.request_limits import LARGE, check_size
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream

@@ -30,6 +30,14 @@ from wholecall.proxy.handlers.request_plan import (
     RunPlan,
     read_name,
 )
+from wholecall.proxy.handlers.response_store import (
+    CONVERSATION,
+    CONVERSATION_NOT_FOUND,
+    NO_CONVERSATION,
+    NOT_FOUND,
+    NOT_HELD,
+    PREVIOUS,
+)
 from wholecall.proxy.handlers.response_writer import (
     SHUTTING_DOWN,
     StreamedResponse,
@@ -46,14 +54,6 @@ from wholecall.proxy.http.client_connection import (
 )
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest, UnsupportedField
 from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate
-from wholecall.proxy.responses.response_store import (
-    CONVERSATION,
-    CONVERSATION_NOT_FOUND,
-    NO_CONVERSATION,
-    NOT_FOUND,
-    NOT_HELD,
-    PREVIOUS,
-)
 from wholecall.storage import StoreFailed
 
 _PROMPT = UnsupportedField(

@@ -18,16 +18,7 @@ from wholecall.errors import UnreadableRequest
 from wholecall.protocols.registry import decode_request
 from wholecall.protocols.response_base import dump
 from wholecall.proxy.handlers.background import BackgroundResponses
-from wholecall.proxy.http.client_connection import (
-    ClientConnections,
-    ClientDisconnected,
-    ClientSink,
-    ResponseBody,
-    read_body,
-)
-from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
-from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.responses.response_store import (
+from wholecall.proxy.handlers.response_store import (
     CONVERSATION_NOT_FOUND,
     CONVERSATION_PREFIX,
     NO_CONVERSATION,
@@ -42,6 +33,15 @@ from wholecall.proxy.responses.response_store import (
     read_conversation,
     replace_items,
 )
+from wholecall.proxy.http.client_connection import (
+    ClientConnections,
+    ClientDisconnected,
+    ClientSink,
+    ResponseBody,
+    read_body,
+)
+from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
+from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.proxy.routes.client_route import RESPONSES_CLIENT
 
 USUAL_LIMIT = 20

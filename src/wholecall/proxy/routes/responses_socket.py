@@ -24,6 +24,17 @@ from wholecall.protocols.registry import encode_failure
 from wholecall.protocols.response_base import Failure, dump
 from wholecall.protocols.sse_ndjson import ServerSentEvent, SseParser
 from wholecall.proxy.handlers.request_plan import read_fields
+from wholecall.proxy.handlers.response_store import (
+    CONVERSATION,
+    FinishedResponse,
+    ResponseStore,
+    StoredResponse,
+    continue_from,
+    find_end,
+    read_id,
+    read_items,
+    read_previous,
+)
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import ClientSink, RawHeaders
 from wholecall.proxy.http.client_request import (
@@ -35,17 +46,6 @@ from wholecall.proxy.http.client_request import (
     ClientRequest,
 )
 from wholecall.proxy.http.refusals import RequestRefused, refuse_for_now
-from wholecall.proxy.responses.response_store import (
-    CONVERSATION,
-    FinishedResponse,
-    ResponseStore,
-    StoredResponse,
-    continue_from,
-    find_end,
-    read_id,
-    read_items,
-    read_previous,
-)
 from wholecall.proxy.routes.client_route import ClientRoute
 from wholecall.upstreams.http import MOST_BODY_BYTES
 

@@ -278,7 +278,7 @@ def _words(text: str) -> list[str]:
 def load_sections() -> tuple[Section, ...]:
     """The sections of all pages; a wheel carries them, a checkout has them beside the source."""
     shipped = Path(str(resources.files("wholecall"))) / "demo" / "docs"
-    folder = shipped if shipped.is_dir() else Path(__file__).parents[3] / "docs"
+    folder = shipped if shipped.is_dir() else Path(__file__).parents[2] / "docs"
     return tuple(
         section
         for path in sorted(folder.glob("*.md"))

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from wholecall.demo.scripted_model import LONGEST, Incalculable, calculate
+from wholecall.scripted_model import LONGEST, Incalculable, calculate
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.responses.response_store import FinishedResponse, ResponseStore, StoredResponse
+from wholecall.proxy.handlers.response_store import FinishedResponse, ResponseStore, StoredResponse
 
 
 @dataclass

@@ -6,8 +6,8 @@ import pytest
 
 from proxy.collected_events import KeptSink
 from proxy_server import in_loop
+from wholecall.proxy.handlers.response_store import CaptureSink, find_response
 from wholecall.proxy.http.client_connection import ResponseBody
-from wholecall.proxy.responses.response_store import CaptureSink, find_response
 
 DELTA = b'event: x\ndata: {"type":"response.output_text.delta","delta":"response.completed"}\n\n'
 END = b'event: x\ndata: {"type":"response.completed","response":{"id":"r"}}\n\n'

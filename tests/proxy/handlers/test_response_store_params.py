@@ -10,7 +10,7 @@ import pytest
 
 from wholecall.errors import UnreadableRequest
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.responses.response_store import ResponseParams, ResponseStore, read_params
+from wholecall.proxy.handlers.response_store import ResponseParams, ResponseStore, read_params
 
 USER = {"type": "message", "role": "user", "content": "one"}
 SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "1"}]}

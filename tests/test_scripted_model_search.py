@@ -2,7 +2,7 @@
 
 import pytest
 
-from wholecall.demo.scripted_model import Section, load_sections, read_sections, search, search_docs
+from wholecall.scripted_model import Section, load_sections, read_sections, search, search_docs
 
 PAGE = """Before the first heading.
 

@@ -8,7 +8,7 @@ import pytest
 
 from proxy_server import in_loop
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.responses.response_store import ResponseStore
+from wholecall.proxy.handlers.response_store import ResponseStore
 from wholecall.storage import BlobStore, StoreFailed
 
 RESPONSE = b'{"id": "r", "output": []}'

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from wholecall.demo.scripted_model import (
+from wholecall.scripted_model import (
     TOOLS,
     City,
     calculate_expression,

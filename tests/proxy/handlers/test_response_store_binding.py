@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy_server import in_loop
-from wholecall.proxy.responses.response_store import ResponseOwners
+from wholecall.proxy.handlers.response_store import ResponseOwners
 from wholecall.storage import BlobStore
 
 

@@ -13,7 +13,9 @@ from wholecall.agent.run import RunResult
 from wholecall.agent.run_events import RunEvent, Status, ToolEnded, ToolStarted, TurnRetried
 from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import load
-from wholecall.demo.scripted_model import (
+from wholecall.events import Event, Grew, Rejected, Released, Text
+from wholecall.messages import Message, PastCall, Request, Role, ToolSpec
+from wholecall.scripted_model import (
     NAME,
     TOOLS,
     Scene,
@@ -22,8 +24,6 @@ from wholecall.demo.scripted_model import (
     find_question,
     load_script,
 )
-from wholecall.events import Event, Grew, Rejected, Released, Text
-from wholecall.messages import Message, PastCall, Request, Role, ToolSpec
 from wholecall.tools.toolbox import Toolbox
 
 SPECS: tuple[ToolSpec, ...] = tuple(Toolbox(TOOLS).offer.values())

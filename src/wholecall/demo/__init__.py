@@ -1,1 +1,0 @@
-"""The first contact of a newcomer: recorded streams, and tools to try a model with."""
