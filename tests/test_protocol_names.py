@@ -30,6 +30,7 @@ ALLOWED = {
     "protocols/openai_responses/": "its own folder",
     "upstreams/providers.py": "the prefixes of models, their addresses and variables",
     "upstreams/litellm.py": "LiteLLM raises the exceptions of the openai package",
+    "dialect_files.py": "the formats that a file may name",
     "dialects/": "text formats and models have names of their own",
     "faults/": "writes each wire by itself, so that a mistake in protocols/ cannot hide",
     "cli/": "help texts, and lines for the user to copy",

@@ -17,7 +17,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.bedrock.stream import Decoder
+from wholecall.protocols.bedrock import Decoder
 
 
 def start(index: int, **start: Any) -> dict[str, Any]:

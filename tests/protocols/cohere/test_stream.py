@@ -18,7 +18,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.cohere.stream import Decoder
+from wholecall.protocols.cohere import Decoder
 from wholecall.stream import assemble, assemble_response
 
 

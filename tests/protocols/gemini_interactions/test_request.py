@@ -18,7 +18,7 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.protocols.gemini_interactions.request import PROTOCOL, carried_options, encode
+from wholecall.protocols.gemini_interactions import PROTOCOL, carried_options, encode
 
 USER = Message(Role.USER, (Text("hi"),))
 HI = {"type": "user_input", "content": [{"type": "text", "text": "hi"}]}

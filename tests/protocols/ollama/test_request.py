@@ -17,7 +17,7 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.protocols.ollama.request import encode
+from wholecall.protocols.ollama import encode
 from wholecall.protocols.openai_chat.request import write_tool
 
 USER = Message(Role.USER, (Text("hi"),))

@@ -16,7 +16,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.ollama.stream import Decoder
+from wholecall.protocols.ollama import Decoder
 
 
 def message(**fields: Any) -> dict[str, Any]:
