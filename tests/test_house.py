@@ -20,7 +20,7 @@ LIMITS = {
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
-    "modules in the longest row": 15,
+    "modules in the longest row": 17,
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,

@@ -1,6 +1,7 @@
 """The protocols by name, and all that the rest of the library knows of each.
 
-A protocol is a folder and a line here. The folder's `__init__` declares its `RECORD`. Not every
+A protocol is a folder (or one file, if no client speaks it to the proxy) and a line here. The
+folder's `__init__` declares its `RECORD`. Not every
 protocol has all parts: no client speaks Ollama's to the proxy.
 """
 
@@ -131,8 +132,8 @@ class WireProtocol:
     """The provider's name in OpenTelemetry's conventions, if it is not that of the protocol."""
 
 
-# The folder of each protocol. It is imported when the protocol is first used.
-_FOLDERS = {
+# The folder or file of each protocol. It is imported when the protocol is first used.
+_PLACES = {
     "openai-chat": "openai_chat",
     "openai-responses": "openai_responses",
     "anthropic": "anthropic",
@@ -143,7 +144,7 @@ _FOLDERS = {
     "cohere": "cohere",
     "gemini-interactions": "gemini_interactions",
 }
-NAMES = tuple(_FOLDERS)
+NAMES = tuple(_PLACES)
 CLIENTS = CHAT, RESPONSES, MESSAGES = NAMES[:3]
 """The protocols that clients of the proxy speak."""
 
@@ -153,15 +154,15 @@ _Part = TypeVar("_Part")
 @cache
 def find_protocol(name: str) -> WireProtocol:
     """Return the record of a protocol, or raise `UnknownProtocol`."""
-    if name not in _FOLDERS:
+    if name not in _PLACES:
         raise _refuse(name, NAMES)
-    record: WireProtocol = import_module(f"wholecall.protocols.{_FOLDERS[name]}").RECORD
+    record: WireProtocol = import_module(f"wholecall.protocols.{_PLACES[name]}").RECORD
     return record
 
 
 def find_part(name: str, read: Callable[[WireProtocol], _Part | None]) -> _Part:
     """Return a part of a protocol's record; `UnknownProtocol` names those that have it."""
-    part = read(find_protocol(name)) if name in _FOLDERS else None
+    part = read(find_protocol(name)) if name in _PLACES else None
     if part is None:
         raise _refuse(name, [each for each in NAMES if read(find_protocol(each)) is not None])
     return part

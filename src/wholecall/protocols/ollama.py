@@ -114,7 +114,7 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 # ── Decoding ────────────────────────────────────────────────────────────────────────
 
 
-class Decoder:
+class OllamaDecoder:
     """Reads one stream, or one whole answer."""
 
     def __init__(self) -> None:
@@ -288,7 +288,7 @@ def _write_content(parts: Iterable[Content | object]) -> dict[str, Any]:
 _USUAL = OBJECTS | ENDS_ALIKE | {Oddity.ID_MISSING}
 RECORD = WireProtocol(
     name=PROTOCOL,
-    decoder=Decoder,
+    decoder=OllamaDecoder,
     framing=NdjsonFraming,
     fields=(frozenset({"message", "done"}),),
     usual=_USUAL,

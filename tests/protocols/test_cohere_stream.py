@@ -18,7 +18,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.cohere import Decoder
+from wholecall.protocols.cohere import CohereDecoder
 from wholecall.stream import assemble, assemble_response
 
 
@@ -113,7 +113,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("chunks", "deltas"), in_every_form(ROWS))
 def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
-    assert decode(Decoder(), chunks) == deltas
+    assert decode(CohereDecoder(), chunks) == deltas
 
 
 ANSWER = {
@@ -159,7 +159,7 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("body", "deltas"), in_every_form(RESPONSES))
 def test_response(body: list[Any], deltas: list[Any]) -> None:
-    assert list(Decoder().decode_response(body[0])) == deltas
+    assert list(CohereDecoder().decode_response(body[0])) == deltas
 
 
 TOOLS = [{"name": "f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}]
@@ -196,6 +196,6 @@ def test_a_cut_stream_runs_nothing(count: int) -> None:
 
 
 def test_what_cannot_be_read_is_a_fault() -> None:
-    (fault,) = Decoder().decode('{"type": 5}')
+    (fault,) = CohereDecoder().decode('{"type": 5}')
     assert isinstance(fault, Fault)
     assert fault.kind is FaultKind.PROTOCOL

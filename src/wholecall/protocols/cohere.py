@@ -116,7 +116,7 @@ _EVENT = msgspec.json.Decoder(_Event)
 # ── Decoding ────────────────────────────────────────────────────────────────────────
 
 
-class Decoder:
+class CohereDecoder:
     """Reads one stream, or one whole answer."""
 
     def decode(self, payload: Payload) -> Decoded:
@@ -320,7 +320,7 @@ def _write_part(part: object) -> Iterator[dict[str, Any]]:
 
 RECORD = WireProtocol(
     name=PROTOCOL,
-    decoder=Decoder,
+    decoder=CohereDecoder,
     framing=SseFraming,
     kinds=(
         *("message-start", "message-end", "content-start", "content-delta", "content-end"),

@@ -16,7 +16,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.ollama import Decoder
+from wholecall.protocols.ollama import OllamaDecoder
 
 
 def message(**fields: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("chunks", "deltas"), in_every_form(ROWS))
 def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
-    assert decode(Decoder(), chunks) == deltas
+    assert decode(OllamaDecoder(), chunks) == deltas
 
 
 RESPONSES = [
@@ -121,17 +121,20 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("body", "deltas"), in_every_form(RESPONSES))
 def test_response(body: list[Any], deltas: list[Any]) -> None:
-    assert list(Decoder().decode_response(body[0])) == deltas
+    assert list(OllamaDecoder().decode_response(body[0])) == deltas
 
 
 def test_objects_of_a_client_library() -> None:
     function = SimpleNamespace(name="f", arguments={"a": 1})
     call = SimpleNamespace(function=function)
     chunk = SimpleNamespace(message=SimpleNamespace(content="", tool_calls=[call]), done=False)
-    assert list(Decoder().decode(chunk)) == [CallDelta(0, {"a": 1}, "f", opens=True), CallSealed(0)]
+    assert list(OllamaDecoder().decode(chunk)) == [
+        CallDelta(0, {"a": 1}, "f", opens=True),
+        CallSealed(0),
+    ]
 
 
 def test_what_cannot_be_read_is_a_fault() -> None:
-    (fault,) = Decoder().decode('{"message": 5}')
+    (fault,) = OllamaDecoder().decode('{"message": 5}')
     assert isinstance(fault, Fault)
     assert fault.kind is FaultKind.PROTOCOL

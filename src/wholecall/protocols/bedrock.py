@@ -107,7 +107,7 @@ _Member: TypeAlias = tuple[str, Any]
 """A member of a union that is set: its name and what it holds."""
 
 
-class Decoder:
+class ConverseDecoder:
     """Reads one stream, or one whole answer."""
 
     def __init__(self) -> None:
@@ -304,7 +304,7 @@ _WORDS: dict[str, Callable[[Any], Iterator[Delta]]] = {
 
 RECORD = WireProtocol(
     name="bedrock-converse",
-    decoder=Decoder,
+    decoder=ConverseDecoder,
     # On the wire Bedrock uses AWS's binary event stream, which boto3 takes off; what is recorded
     # of it is one event a line.
     framing=NdjsonFraming,

@@ -17,7 +17,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.protocols.bedrock import Decoder
+from wholecall.protocols.bedrock import ConverseDecoder
 
 
 def start(index: int, **start: Any) -> dict[str, Any]:
@@ -132,7 +132,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("chunks", "deltas"), in_every_form(ROWS))
 def test_stream(chunks: list[Any], deltas: list[Any]) -> None:
-    assert decode(Decoder(), chunks) == deltas
+    assert decode(ConverseDecoder(), chunks) == deltas
 
 
 RESPONSES = [
@@ -198,17 +198,17 @@ RESPONSES = [
 
 @pytest.mark.parametrize(("body", "deltas"), in_every_form(RESPONSES))
 def test_response(body: list[Any], deltas: list[Any]) -> None:
-    assert list(Decoder().decode_response(body[0])) == deltas
+    assert list(ConverseDecoder().decode_response(body[0])) == deltas
 
 
 def test_bytes_that_boto3_has_decoded_are_text_again() -> None:
     chunk = grow(0, reasoningContent={"redactedContent": b"ab"})
-    assert list(Decoder().decode(chunk)) == [Reasoning("", {"redacted_content": "YWI="})]
+    assert list(ConverseDecoder().decode(chunk)) == [Reasoning("", {"redacted_content": "YWI="})]
 
 
 def test_objects_of_a_client_library() -> None:
     chunk = SimpleNamespace(messageStop=SimpleNamespace(stopReason="tool_use"))
-    assert list(Decoder().decode(chunk)) == [TOOL_USE, Terminated()]
+    assert list(ConverseDecoder().decode(chunk)) == [TOOL_USE, Terminated()]
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_objects_of_a_client_library() -> None:
     ],
 )
 def test_what_cannot_be_read_is_a_fault(payload: Any) -> None:
-    (fault,) = Decoder().decode(payload)
+    (fault,) = ConverseDecoder().decode(payload)
     assert isinstance(fault, Fault)
     assert fault.kind is FaultKind.PROTOCOL
 
 
 def test_a_block_that_changes_its_shape_is_a_fault() -> None:
-    decoder = Decoder()
+    decoder = ConverseDecoder()
     assert not list(decoder.decode(start(0, toolResult={"content": "a"})))
     (fault,) = decoder.decode(grow(0, toolResult=[{"text": "b"}]))
     assert isinstance(fault, Fault)
