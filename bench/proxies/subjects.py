@@ -2,11 +2,16 @@
 
 Those of others are installed apart, because they want other versions of the same packages:
 
+    apt-get install nginx-light
+    python3 -m venv .venv-routers && .venv-routers/bin/pip install smg vllm-router
     python3 -m venv .venv-litellm && .venv-litellm/bin/pip install 'litellm[proxy]'
     npm install --prefix .portkey @portkey-ai/gateway
 
 What is not there is left out, and the table says so. Portkey's streams need @hono/node-server
 1.13.5 and hono 4.9.7: put them under "overrides" of .portkey/package.json before installing.
+
+TensorZero's embedded gateway is not among them: its project was archived in June 2026, and the
+function that starts it is private and chooses a port by itself.
 """
 
 from __future__ import annotations
@@ -30,6 +35,8 @@ from proxies.load import Address, ask_for
 BENCH = Path(__file__).parents[1]
 ROOT = BENCH.parent
 _BIN = Path(sys.executable).parent
+_NGINX = Path(os.environ.get("NGINX", "/usr/sbin/nginx"))
+_ROUTERS = Path(os.environ.get("ROUTERS", ROOT / ".venv-routers" / "bin"))
 _LITELLM = Path(os.environ.get("LITELLM", ROOT / ".venv-litellm" / "bin" / "litellm"))
 _PORTKEY = Path(os.environ.get("PORTKEY", ROOT / ".portkey"))
 _SERVER = _PORTKEY / "node_modules/@portkey-ai/gateway/build/start-server.js"
@@ -90,6 +97,48 @@ def _pipe(place: Place) -> list[str]:
     return [*uvicorn, "--port", str(place.port), "--no-access-log", "--log-level", "warning"]
 
 
+_NGINX_CONFIG = """\
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 2048; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    keepalive_requests 1000000;
+    upstream model {{ server {upstream}; keepalive 512; keepalive_requests 1000000; }}
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            proxy_pass http://model;
+            proxy_http_version 1.1;
+            proxy_set_header connection "";
+            proxy_buffering off;
+        }}
+    }}
+}}
+"""
+
+
+def _nginx(place: Place) -> list[str]:
+    config = place.folder / "nginx.conf"
+    upstream = place.upstream.removeprefix("http://")
+    config.write_text(_NGINX_CONFIG.format(folder=place.folder, port=place.port, upstream=upstream))
+    return [str(_NGINX), "-c", str(config), "-p", str(place.folder)]
+
+
+def _router(place: Place, program: str, *arguments: str) -> list[str]:
+    """Smg and vllm-router have one origin, and so the same options."""
+    command = [str(_ROUTERS / program), *arguments, "--worker-urls", place.upstream]
+    command += ["--host", "127.0.0.1", "--port", str(place.port), "--policy", "round_robin"]
+    return [*command, "--prometheus-port", str(free_port())]
+
+
 def _portkey_headers(place: Place) -> tuple[tuple[str, str], ...]:
     return (
         ("x-portkey-provider", "openai"),
@@ -100,6 +149,19 @@ def _portkey_headers(place: Place) -> tuple[tuple[str, str], ...]:
 SUBJECTS = (
     Subject("bare pipe", _pipe, environ=lambda place: {"UPSTREAM": place.upstream}),
     Subject("Wholecall", _wholecall, environ=lambda _: {"OPENAI_API_KEY": "none", "NO_PROXY": "*"}),
+    Subject("nginx, bytes only", _nginx, needs=_NGINX),
+    Subject(
+        "vllm-router (Rust)",
+        lambda place: _router(place, "vllm-router"),
+        environ=lambda _: {"NO_PROXY": "*"},
+        needs=_ROUTERS / "vllm-router",
+    ),
+    Subject(
+        "smg (Rust)",
+        lambda place: _router(place, "smg", "launch", "--backend", "openai"),
+        environ=lambda _: {"NO_PROXY": "*"},
+        needs=_ROUTERS / "smg",
+    ),
     Subject(
         "Portkey's gateway",
         lambda place: ["node", str(_SERVER), f"--port={place.port}", "--headless"],
