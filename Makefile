@@ -65,7 +65,7 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 test-clients: $(PEERS_STAMP) $(LLM_STAMP) $(AI_SDK_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in environments of their own
 	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
 
-test-agents: $(STAMP) $(AGENTS)/node_modules/.installed $(SMALL_AGENTS)/node_modules/.installed ## Run tests/real_agents: Claude Code, Codex, opencode, qwen-code and pi (1.7 GB from npm)
+test-agents: $(STAMP) $(AGENTS)/node_modules/.installed $(SMALL_AGENTS)/node_modules/.installed $(AI_SDK_STAMP) ## Run tests/real_agents: Claude Code, Codex, opencode, qwen-code, the AI SDK and pi (1.7 GB from npm)
 	CI= $(BIN)/pytest -n 0 -q $(AGENTS)
 
 test-small-agents: $(STAMP) $(SMALL_AGENTS)/node_modules/.installed ## The part of test-agents with Codex and pi: for CI

@@ -7,9 +7,11 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 MODULES = Path(__file__).parent / "node_modules"
+PEERS = Path(__file__).parents[1] / "peers" / "ai_sdk"
 SMALL = Path(__file__).parent / "small" / "node_modules"
 """The programs that CI tries, which need no other Node than the machine's."""
 _ARCH = "arm64" if platform.machine() in {"aarch64", "arm64"} else "x64"
@@ -52,6 +54,8 @@ class Program:
     words: Mapping[str, str]
     """The names of its tools and parameters for those of the scenarios."""
     writes_by_shell: bool = False
+    model: str = ""
+    """The model that it must be started with; empty: any name will do."""
 
     @property
     def installed(self) -> bool:
@@ -130,10 +134,13 @@ env_key = "WHOLECALL_KEY"
 """
 
 
-def _launch_codex(start: Start) -> Launch:
+_CODEX_SOCKETS = "supports_websockets = true\n"
+
+
+def _launch_codex(start: Start, *, config: str = _CODEX_CONFIG) -> Launch:
     home = start.home / "codex"
     home.mkdir(parents=True)
-    (home / "config.toml").write_text(_CODEX_CONFIG.format(url=start.url), "utf-8")
+    (home / "config.toml").write_text(config.format(url=start.url), "utf-8")
     command = (
         *(str(_CODEX), "exec", "--skip-git-repo-check", "--sandbox", "danger-full-access"),
         *("--model", start.model, "--cd", str(start.folder), start.prompt),
@@ -236,6 +243,28 @@ def _launch_pi(start: Start) -> Launch:
     return Launch(command, {"PI_CODING_AGENT_DIR": str(home), "PI_OFFLINE": "1"})
 
 
+# ── AI SDK ──────────────────────────────────────────────────────────────────────────
+
+_AI_SDK = Path(__file__).with_name("ai_sdk_agent.mjs")
+
+
+def _launch_ai_sdk(start: Start, *, home: Path, client: str) -> Launch:
+    command = (
+        *(str(NODE), "--no-warnings", "--experimental-import-meta-resolve", str(_AI_SDK)),
+        *(str(home / "package.json"), client, start.url, start.model, start.prompt),
+    )
+    return Launch(command, {"WHOLECALL_KEY": KEY})
+
+
+def _ai_sdk(protocol: str, client: str, *, home: Path) -> Program:
+    return Program(
+        protocol=protocol,
+        needs=home / "node_modules" / "ai",
+        launch=partial(_launch_ai_sdk, home=home, client=client),
+        words=_words("bash", "write", path="path"),
+    )
+
+
 PROGRAMS: dict[str, Program] = {
     "claude-code": Program(
         protocol="anthropic",
@@ -247,6 +276,13 @@ PROGRAMS: dict[str, Program] = {
         protocol="openai-responses",
         needs=_CODEX,
         launch=_launch_codex,
+        words=_CODEX_WORDS,
+        writes_by_shell=True,
+    ),
+    "codex-websocket": Program(
+        protocol="openai-responses",
+        needs=_CODEX,
+        launch=partial(_launch_codex, config=_CODEX_CONFIG + _CODEX_SOCKETS),
         words=_CODEX_WORDS,
         writes_by_shell=True,
     ),
@@ -268,4 +304,18 @@ PROGRAMS: dict[str, Program] = {
         launch=_launch_pi,
         words=_words("bash", "write", path="path"),
     ),
+    "ai-sdk-6": _ai_sdk("openai-chat", "chat", home=PEERS),
+    "ai-sdk-7": _ai_sdk("openai-chat", "chat", home=MODULES.parent),
+    "ai-sdk-7-responses": _ai_sdk("openai-responses", "responses", home=MODULES.parent),
+    "ai-sdk-7-messages": _ai_sdk("anthropic", "messages", home=MODULES.parent),
 }
+
+CODEX_NEWEST = Program(
+    protocol="openai-responses",
+    needs=_CODEX,
+    launch=_launch_codex,
+    words={},
+    model="gpt-6.1-sol",
+)
+"""Codex as it is with the newest models: all its tools are functions of a script, which is the
+input of the one tool `exec`. The tools come as an item of the input, in namespaces."""

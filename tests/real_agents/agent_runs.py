@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ if __name__ == "__main__":
 
 from real_agents.agent_programs import PROGRAMS, Program, Start, make_environ
 from real_agents.casting import (
+    CODEX_SCENARIOS,
     FAULTS,
     HEALTHY,
     Casting,
@@ -32,7 +33,7 @@ from real_agents.casting import (
 from wholecall.faults import FaultServer, start_in_thread
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.score import find_forbidden
-from wholecall.faults.script import Expected, Form, ToolRun
+from wholecall.faults.script import Expected, Form, Scenario, ToolRun
 
 UPSTREAMS = {"openai-chat": "openai", "openai-responses": "responses", "anthropic": "anthropic"}
 SECONDS = 90.0
@@ -118,21 +119,33 @@ def face(program: Program, name: str, *, upstream: str, direct: bool = False) ->
         folder, home = place / "work", place / "home"
         prepare_folder(folder, writes_by_shell=by_shell)
         home.mkdir()
-        scenario = Casting(program.words, folder, writes_by_shell=by_shell).play(name)
-        with start_in_thread(hang_seconds=_HANGS, scenarios={name: scenario}) as faults:
+        scenario, model = _play(program, name, folder=folder)
+        with start_in_thread(hang_seconds=_HANGS, scenarios={model: scenario}) as faults:
             reached = (
                 nullcontext(faults.address) if direct else proxying(upstream, faults, folder=place)
             )
             with reached as url:
-                start = Start(url=url, model=name, home=home, folder=folder, prompt=PROMPT)
+                start = Start(url=url, model=model, home=home, folder=folder, prompt=PROMPT)
                 code, said = run_program(program, start)
         ran = read_runs(folder)
-        expected = SCENARIOS[name].expect(Form(upstream, True))
+        expected = _scenarios(program)[name].expect(Form(upstream, True))
         partial = bool(find_forbidden(expected, ran))
         survived = not partial and code == 0 and _is_complete(expected, ran)
         return AgentRun(
             partial=partial, survived=survived, exit_code=code, said=said, ran=tuple(ran)
         )
+
+
+def _scenarios(program: Program) -> Mapping[str, Scenario]:
+    return CODEX_SCENARIOS if program.model else SCENARIOS
+
+
+def _play(program: Program, name: str, *, folder: Path) -> tuple[Scenario, str]:
+    """Return the scenario with the program's tools, and the model that it is asked for."""
+    if program.model:
+        return CODEX_SCENARIOS[name], program.model
+    casting = Casting(program.words, folder, writes_by_shell=program.writes_by_shell)
+    return casting.play(name), name
 
 
 def _is_complete(expected: Expected, ran: list[ToolRun]) -> bool:

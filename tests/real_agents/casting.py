@@ -7,6 +7,7 @@ values. Faults stay where they are: a text that is cut inside of a word is cut i
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,17 +18,28 @@ from typing import Any
 
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import (
+    FILE,
     FINAL,
     PROTOCOLS,
     Begin,
+    Drop,
     Expected,
     Form,
     Grow,
+    Raw,
     Say,
     Scenario,
     ScriptAnswer,
     Step,
     ToolRun,
+    answer,
+    call,
+    calls,
+    cut_call,
+    forms,
+    later,
+    runs,
+    write,
 )
 
 _WORD = re.compile(
@@ -201,3 +213,74 @@ def _lines(path: Path) -> list[str]:
 
 def _whole(path: Path) -> list[str]:
     return [path.read_text("utf-8").removesuffix("\n")] if path.exists() else []
+
+
+# ── The newest Codex ────────────────────────────────────────────────────────────────
+
+# All that it can do are functions of a script: the free text of the tool `exec`, in a namespace.
+
+_EXEC = "functions__exec"
+_BY_SHELL = (
+    f"text(await tools.exec_command({{cmd: \"printf '{FILE.arguments['content']}' > notes\"}}));"
+)
+_PATCH = f"*** Begin Patch\n*** Add File: notes\n+{FILE.arguments['content']}\n*** End Patch\n"
+_BY_PATCH = f"text(await tools.apply_patch({json.dumps(_PATCH)}));"
+
+
+def _execute(script: str) -> ToolRun:
+    return ToolRun(_EXEC, {"input": script})
+
+
+def _write_custom_call(script: str) -> tuple[Step, ...]:
+    """Return the call as a Responses upstream makes it."""
+    item = {"id": "ctc_1", "type": "custom_tool_call", "call_id": "call_1", "name": "exec"}
+    item |= {"namespace": "functions", "input": "", "status": "in_progress"}
+    done = {**item, "input": script, "status": "completed"}
+    place = {"output_index": 0, "item_id": "ctc_1"}
+    kind = "response.custom_tool_call_input"
+    events: tuple[dict[str, Any], ...] = (
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        *({"type": f"{kind}.delta", **place, "delta": part} for part in _split(script, 4)),
+        {"type": f"{kind}.done", **place, "input": script},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+    )
+    return tuple(Raw(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n") for each in events)
+
+
+_SHELL_CALL = _execute(_BY_SHELL)
+_OWN = forms(["openai-responses"], streamed=[True])
+_ELSEWHERE = forms(["openai-chat", "anthropic"], streamed=[True])
+_CUT = cut_call(_SHELL_CALL, "hello wor")
+CODEX_HEALTHY = ("script", "patch")
+CODEX_OWN = ("custom-script", "custom-patch")
+CODEX_FAULTS = ("truncated-in-string", "dropped-in-call", "trailing-comma")
+
+
+def _script(name: str, *answers: ScriptAnswer, first: bool = True) -> Scenario:
+    return Scenario(
+        name=name,
+        sentence="",
+        turns=(answers, (FINAL,)),
+        expected=runs(FILE) if first else later(FILE),
+        forms=_OWN if name in CODEX_OWN else _ELSEWHERE,
+    )
+
+
+CODEX_SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (
+        _script("script", calls(_SHELL_CALL)),
+        _script("patch", calls(_execute(_BY_PATCH))),
+        _script("custom-script", answer(*_write_custom_call(_BY_SHELL), reason=None)),
+        _script("custom-patch", answer(*_write_custom_call(_BY_PATCH), reason=None)),
+        _script(
+            "dropped-in-call", ScriptAnswer(steps=(*_CUT, Drop())), calls(_SHELL_CALL), first=False
+        ),
+        _script("trailing-comma", answer(*call(_SHELL_CALL, text=write(_SHELL_CALL)[:-1] + ",}"))),
+        replace(
+            _script("truncated-in-string", first=False),
+            turns=((answer(*_CUT, reason="length"),), (calls(_SHELL_CALL),), (FINAL,)),
+        ),
+    )
+}
+"""What the newest Codex is given to do, in the upstream's own form and as functions elsewhere."""

@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from example_counts import IN_CI
-from real_agents.agent_programs import PROGRAMS
+from real_agents.agent_programs import CODEX_NEWEST, PROGRAMS
 from real_agents.agent_runs import UPSTREAMS, face
-from real_agents.casting import FAULTS, HEALTHY, list_scenarios
+from real_agents.casting import (
+    CODEX_FAULTS,
+    CODEX_HEALTHY,
+    CODEX_OWN,
+    FAULTS,
+    HEALTHY,
+    list_scenarios,
+)
 
 # CI tries the small programs, with what cuts a call and what only looks broken.
 IN_CI_FAULTS = ("truncated-in-string", "trailing-comma")
@@ -46,3 +53,12 @@ def test_nothing_partial_runs(name: str, upstream: str) -> None:
         assert survived >= sum(run.survived for run in directly)
     if IN_CI:
         assert all(run.survived for run in runs.values()), runs
+
+
+@pytest.mark.skipif(not CODEX_NEWEST.installed, reason="it could not be installed")
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_the_newest_codex_keeps_its_tools_on_any_upstream(upstream: str) -> None:
+    own = upstream == CODEX_NEWEST.protocol
+    names = CODEX_OWN if own else CODEX_HEALTHY + CODEX_FAULTS
+    runs = {name: face(CODEX_NEWEST, name, upstream=upstream) for name in names}
+    assert all(run.survived for run in runs.values()), runs

@@ -43,7 +43,9 @@ _FORCES = frozenset({"required", "any", "tool", "function"})
 _KEYS = ("authorization", "x-api-key")
 """The headers that tell two runs apart: give each run an API key of its own."""
 _FIELDS = ("model", "user", "metadata", "previous_response_id")
-_ASSISTANT_ITEMS = frozenset({"function_call", "reasoning"})
+_ASSISTANT_ITEMS = frozenset({"function_call", "custom_tool_call", "reasoning"})
+_TOOL_ITEM = "additional_tools"
+"""An item of the input that holds tools: the newest Codex sends no others."""
 _PREVIOUS = "resp_"
 _NOT_RUN = re.compile(r"[^\n]{0,200}\bwas not run\b")
 """The beginning of the result of a call that was refused. Further on, it may be data."""
@@ -83,7 +85,7 @@ def read_question(protocol: str, text: bytes, *, headers: Mapping[str, str]) -> 
         form=Form(protocol, bool(body.get("stream"))),
         model=model,
         turn=_base_turn(body) + _count_turns(_IS_ASSISTANT[protocol], history),
-        offers_tools=bool(body.get("tools")) and _read_choice(body) != "none",
+        offers_tools=_has_tools(body, history) and _read_choice(body) != "none",
         forces_call=_read_choice(body) in _FORCES,
         answers_by_call=_ANSWER_TOOL in json.dumps(body.get("tools")),
         conversation=_identify(body, history, headers=headers),
@@ -126,6 +128,10 @@ def _is_assistant_message(message: Mapping[str, Any]) -> bool:
 
 def _is_assistant_item(item: Mapping[str, Any]) -> bool:
     return item.get("role") == "assistant" or str(item.get("type")) in _ASSISTANT_ITEMS
+
+
+def _has_tools(body: Mapping[str, Any], history: Iterable[Mapping[str, Any]]) -> bool:
+    return bool(body.get("tools")) or any(item.get("type") == _TOOL_ITEM for item in history)
 
 
 _IS_ASSISTANT: dict[str, Callable[[Mapping[str, Any]], bool]] = {
