@@ -940,6 +940,27 @@ MUTANTS = [
         "return request.options.marks_cache",
         "tests/protocols/test_model_options.py",
     ),
+    Mutant(
+        "an item that only its provider can read is dropped on the way to another one",
+        "proxy/handlers/request_plan.py",
+        "if kind in client.held_items:",
+        "if False:",
+        "tests/e2e/test_proxy_compaction.py",
+    ),
+    Mutant(
+        "a reference finds the items of another key",
+        "proxy/handlers/response_store.py",
+        "    held = store.find(key_id, response_id)\n    output",
+        "    held = store.find(key_id, response_id) or store._look_up(response_id)\n    output",
+        "tests/proxy/handlers/test_response_store.py",
+    ),
+    Mutant(
+        "a summary that was cut off replaces a conversation",
+        "proxy/routes/responses.py",
+        'for part in parts) if self.status == "completed" else ""',
+        "for part in parts)",
+        "tests/e2e/test_proxy_compaction.py",
+    ),
 ]
 
 

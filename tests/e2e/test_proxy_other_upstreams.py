@@ -13,6 +13,7 @@ import openai
 import pytest
 from aiohttp import web
 
+from any_upstream import Said, join_gemini, join_ollama, write_gemini, write_ollama
 from official_clients import CLIENTS, FAILURES, Clients, Delivered
 from proxy_server import Offer, Served, in_loop, proxying, upstream
 from upstreams.fake_endpoint import Handler, hang_up, serving
@@ -35,48 +36,12 @@ BROKEN = ("refused", "cut", "no-json")
 # ── Upstreams ───────────────────────────────────────────────────────────────────────
 
 
-def write_ollama(said: Delivered) -> list[dict[str, Any]]:
-    calls = [{"function": {"name": name, "arguments": given}} for name, given in said.calls]
-    messages: list[dict[str, Any]] = [
-        {"role": "assistant", "content": "", "thinking": said.reasoning},
-        {"role": "assistant", "content": said.text},
-        {"role": "assistant", "content": "", "tool_calls": calls},
-    ]
-    end = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
-    return [{"message": message, "done": False} for message in messages] + [end]
-
-
-def join_ollama(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    message: dict[str, Any] = {}
-    for chunk in chunks[:-1]:
-        message |= {name: value for name, value in chunk["message"].items() if value}
-    return {**chunks[-1], "message": {"content": "", **message}}
-
-
-def write_gemini(said: Delivered) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = [
-        *([{"text": said.reasoning, "thought": True}] if said.reasoning else []),
-        *([{"text": said.text}] if said.text else []),
-        *({"functionCall": {"name": name, "args": given}} for name, given in said.calls),
-    ]
-    chunks: list[Any] = [
-        {"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts
-    ]
-    chunks[-1]["candidates"][0]["finishReason"] = "STOP"
-    return chunks
-
-
-def join_gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    parts = [part for chunk in chunks for part in chunk["candidates"][0]["content"]["parts"]]
-    return {"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
-
-
 class Upstream:
     """Answers as its protocol does; the name of the model says what."""
 
     def __init__(
         self,
-        write: Callable[[Delivered], list[dict[str, Any]]],
+        write: Callable[[Said], list[dict[str, Any]]],
         join: Callable[[list[dict[str, Any]]], dict[str, Any]],
         *,
         frame: bytes,
@@ -101,7 +66,8 @@ class Upstream:
             return web.json_response({"error": {"message": "broken"}}, status=500)
         if model == "no-json":
             return web.Response(text="<html>", content_type="text/html")
-        chunks = self._write(SOUND.get(model, SOUND["text-and-call"]))
+        said = SOUND.get(model, SOUND["text-and-call"])
+        chunks = self._write(Said(said.text, said.calls, said.reasoning))
         if not streamed and model != "cut":
             return web.json_response(self._join(chunks))
         response = web.StreamResponse(headers={"content-type": self._media_type})

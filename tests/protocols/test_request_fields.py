@@ -7,7 +7,9 @@ from wholecall.errors import UnreadableRequest
 from wholecall.events import Text
 from wholecall.messages import Message, Native, PastCall, Request, Role, ToolSpec
 from wholecall.protocols.openai_chat.request import write_tool
+from wholecall.protocols.registry import decode_request
 from wholecall.protocols.request_fields import (
+    held_items,
     list_tools,
     name_calls,
     object_schema,
@@ -116,3 +118,19 @@ def test_every_tool_has_a_name_to_choose_it_by() -> None:
         Native(CHAT, SEARCH),
     )
     assert tool_names(ask(SPEC, native_tools=natives)) == {"f", "bash", "shout", "web_search"}
+
+
+def test_items_that_only_their_provider_knows_are_named() -> None:
+    body = {
+        "model": "m",
+        "input": [
+            {"role": "user", "content": "hi"},
+            {"type": "compaction", "id": "cmp_1", "encrypted_content": "x"},
+            {"id": "msg_1"},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        ],
+    }
+    request = decode_request("openai-responses", body)
+    expected = [("compaction", "cmp_1"), ("item_reference", "msg_1")]
+    assert list(held_items(request, "openai-responses")) == expected
+    assert list(held_items(request, "anthropic")) == []

@@ -433,6 +433,15 @@ def foreign_tools(request: Request, protocol: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kind for kind in types if not kind.startswith(_SEARCH)))
 
 
+def held_items(request: Request, protocol: str) -> Iterator[tuple[str, str]]:
+    """Yield the items of a conversation that are known by nothing but type and id."""
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, Native) and part.protocol == protocol:
+                fields = part.value
+                yield str(fields.get("type") or "item_reference"), str(fields.get("id") or "")
+
+
 # Images, sounds and documents, and the words for what a protocol cannot carry.
 
 

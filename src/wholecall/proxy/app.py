@@ -63,7 +63,11 @@ from wholecall.proxy.routes.count_tokens import COUNTS, TokenCounter
 from wholecall.proxy.routes.forwarded_routes import Forwarder
 from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
-from wholecall.proxy.routes.responses import make_conversation_routes, make_response_routes
+from wholecall.proxy.routes.responses import (
+    make_compact_routes,
+    make_conversation_routes,
+    make_response_routes,
+)
 from wholecall.proxy.routes.responses_socket import ResponsesSocket
 from wholecall.proxy.service_builder import (
     PINS_FILE,
@@ -344,7 +348,7 @@ class Proxy:
             hold=self.work.hold,
         )
         self.responses.load_background = self.background.load
-        routes = (
+        routes = [
             ClientRoute(
                 client=client,
                 planner=planner,
@@ -354,7 +358,7 @@ class Proxy:
                 background=self.background,
             )
             for client in _CLIENTS
-        )
+        ]
         self._takeover = RunTakeover(
             clients={client.path: client for client in _CLIENTS},
             planner=planner,
@@ -366,6 +370,7 @@ class Proxy:
         return [
             *(Route(route.client.path, route, methods=["POST"]) for route in routes),
             *(Route(each.form.client.path, each, methods=["POST"]) for each in counters),
+            *make_compact_routes(routes),
         ]
 
     def _make_sockets(self, client_routes: Iterable[Route]) -> Mapping[str, ASGIApp]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+import pytest
 
 from wholecall.proxy.config.schema import ResponsesConfig
-from wholecall.proxy.handlers.response_store import FinishedResponse, ResponseStore, StoredResponse
+from wholecall.proxy.handlers.response_store import (
+    FinishedResponse,
+    ResponseStore,
+    StoredResponse,
+    restore_items,
+)
 
 
 @dataclass
@@ -43,6 +51,30 @@ def test_a_response_is_its_keys_and_nobody_elses() -> None:
     assert store.is_of_another("other", "r")
     assert not store.is_of_another("k", "r")
     assert not store.is_of_another("k", "none")
+
+
+STUB = {"type": "item_reference", "id": "msg_a1_2"}
+SAID = {"type": "message", "id": "msg_a1_2", "role": "assistant", "content": "one"}
+STUBS = [
+    ("k", STUB, SAID),
+    ("other", STUB, STUB),
+    ("k", {**STUB, "id": "msg_a1_1"}, {**STUB, "id": "msg_a1_1"}),
+    ("k", {**STUB, "id": ""}, {**STUB, "id": ""}),
+    ("k", {"type": "item_reference", "id": 7}, {"type": "item_reference", "id": 7}),
+]
+
+
+@pytest.mark.parametrize(("key", "item", "expected"), STUBS)
+def test_a_reference_is_resolved_for_the_key_of_the_response(
+    key: str, item: Any, *, expected: Any
+) -> None:
+    store = ResponseStore()
+    answer = msgspec.json.encode({"id": "resp_a1", "output": [SAID]})
+    store.keep(answer, key_id="k", items=b"[]")
+    fields = {"input": msgspec.Raw(msgspec.json.encode([item, "as it is"]))}
+    restored = asyncio.run(restore_items(store, fields, key_id=key))
+    assert (restored is fields) == (item == expected)
+    assert msgspec.json.decode(restored["input"]) == [expected, "as it is"]
 
 
 def test_an_id_stays_with_whoever_has_it() -> None:

@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager, closing
 from functools import partial
 from types import TracebackType
 
+import msgspec
+
 from wholecall.errors import UpstreamError
 from wholecall.events import Ended, Event, Fault, FaultKind, Value
 from wholecall.protocols.reader import Reader, read_whole_answer
@@ -168,6 +170,26 @@ async def read_whole(
     if len(body) > most_bytes:
         raise UpstreamError("the upstream's answer is too large", code="limit")
     return body
+
+
+_NOT_THERE = frozenset({404, 405, 501})
+
+
+async def read_below(
+    pipe: UpstreamPipe | None, outgoing: UpstreamRequest, *, below: str
+) -> bytes | None:
+    """Return the answer of the upstream's route `below` that of its protocol; None if there is
+    none."""
+    if pipe is None:
+        return None
+    asked = msgspec.structs.replace(outgoing, stream=False, below=below)
+    try:
+        async with pipe.send(asked) as response:
+            return await read_whole(pipe, response)
+    except UpstreamError as error:
+        if error.status not in _NOT_THERE:
+            raise
+    return None
 
 
 # Server-sent events on their way through: sent on in whole frames.

@@ -21,7 +21,7 @@ from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import ModelOptions, Native, Request, ToolKind
 from wholecall.protocols.registry import decode_request, find_dropped
-from wholecall.protocols.request_fields import foreign_tools
+from wholecall.protocols.request_fields import foreign_tools, held_items
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.protocols.tool_kinds import kinds_of
 from wholecall.proxy.config.check import ANY_MODEL
@@ -40,6 +40,7 @@ from wholecall.proxy.handlers.response_store import (
     read_params,
     read_previous,
     refuse_previous,
+    restore_items,
 )
 from wholecall.proxy.handlers.response_writer import ResumedStream
 from wholecall.proxy.handlers.run_mode import MixedTools, join_tools
@@ -308,6 +309,8 @@ class RequestPlanner:
             return _pass_through(request, route, pipe=route.pipe, read=read)
         protocol = request.client.protocol
         decoded, style = await _aside(partial(_decode, request.client, read.content), read.content)
+        if not same:
+            _refuse_items(request.client, decoded)
         decoded, left_out = _leave_out(decoded, route)
         decoded = replace(
             decoded,
@@ -354,7 +357,9 @@ class RequestPlanner:
         if client.holds:
             await self.responses.fetch(previous)
             await self.responses.fetch(read_conversation_id(fields))
-            params, agreed = read_params(self.responses, fields, key_id=key_id)
+            whole = await restore_items(self.responses, fields, key_id=key_id)
+            params, agreed = read_params(self.responses, whole, key_id=key_id)
+            agreed = await restore_items(self.responses, agreed, key_id=key_id)
             if agreed is not fields:
                 fields, content = agreed, msgspec.json.encode(agreed)
         named = previous or request.continued
@@ -524,6 +529,15 @@ def _offers_tools(client: ClientProtocol, fields: Mapping[str, msgspec.Raw]) -> 
         return False
     marks = [f'"{word}"'.encode() for word in client.tool_items]
     return any(mark in bytes(raw) for mark in marks for raw in fields.values())
+
+
+def _refuse_items(client: ClientProtocol, request: Request) -> None:
+    """Refuse items whose content only the provider has, where the upstream is another one."""
+    for kind, id in held_items(request, client.protocol):
+        if kind in client.held_items:
+            unsupported = client.held_items[kind]
+            message = f"{kind} {id!r}: {unsupported.why}"
+            raise UnreadableRequest(message, param="input", code=unsupported.code)
 
 
 def _leave_out(request: Request, route: ModelRoute) -> tuple[Request, tuple[str, ...]]:

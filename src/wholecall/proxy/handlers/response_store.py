@@ -8,6 +8,8 @@ joined for any upstream. Others are left to an upstream that speaks the same pro
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import logging
 import time
 import uuid
@@ -570,6 +572,83 @@ def continue_from(fields: Fields, before: StoredResponse) -> Fields:
     items = [*_ITEMS.decode(before.items), *answer.output, *read_items(fields)]
     others = {name: value for name, value in fields.items() if name != PREVIOUS}
     return {**others, "input": msgspec.Raw(msgspec.json.encode(items))}
+
+
+# ── Items that only name what they say ──────────────────────────────────────────────
+#
+# A client may send the id of an item instead of the item (`item_reference`), as the AI SDK does
+# with all items of responses that are stored. The ids of items that were made here hold the id of
+# their response. And a conversation that was compacted here comes back with its summary in the
+# field that clients do not look into. Both are replaced by what they stand for, which any upstream
+# can be given. What was made elsewhere is left to an upstream that knows it.
+
+REFERENCE = "item_reference"
+COMPACTION = "compaction"
+_STANDING_FOR_OTHERS = tuple(f'"{kind}"'.encode() for kind in (REFERENCE, COMPACTION))
+_SUMMARY = "wholecall-summary:"
+"""How the content of a compaction begins that was made here."""
+
+
+class _Stub(msgspec.Struct):
+    type: str | None = None
+    id: str | None = None
+    encrypted_content: str | None = None
+
+
+_STUB = msgspec.json.Decoder(_Stub)
+
+
+def write_compaction(id: str, summary: str) -> dict[str, Any]:
+    """Return the item that stands for a conversation from now on."""
+    content = _SUMMARY + base64.b64encode(summary.encode()).decode()
+    return {"id": id, "type": COMPACTION, "encrypted_content": content}
+
+
+def _read_compaction(stub: _Stub) -> Any:
+    """Return the message of the model that an item holds; None if it was not made here."""
+    content = stub.encrypted_content or ""
+    if not content.startswith(_SUMMARY):
+        return None
+    try:
+        summary = base64.b64decode(content.removeprefix(_SUMMARY), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        why = "the content of this compaction was changed after it was made here"
+        raise UnreadableRequest(why, param="input") from None
+    return {"type": "message", "role": "assistant", "content": summary}
+
+
+async def _find_item(store: ResponseStore, id: str, *, key_id: str) -> Any:
+    """Return an item of a stored response; None if no response here has an item of this id."""
+    response_id = f"resp_{id.rpartition('_')[0].rpartition('_')[2]}"
+    await store.fetch(response_id)
+    held = store.find(key_id, response_id)
+    output = () if held is None else _read_answer(held.work.show()).output
+    return next((item for item in output if read_id(bytes(item)) == id), None)
+
+
+async def restore_items(store: ResponseStore, fields: Fields, *, key_id: str) -> Fields:
+    """Return the request with the items that are stored here in the places of their stubs."""
+    given = bytes(fields.get("input", b""))
+    if not any(mark in given for mark in _STANDING_FOR_OTHERS):
+        return fields
+    items = read_items(fields)
+    restored = [await _restore(store, item, key_id=key_id) for item in items]
+    if all(now is before for now, before in zip(restored, items, strict=True)):
+        return fields
+    return {**fields, "input": msgspec.Raw(msgspec.json.encode(restored))}
+
+
+async def _restore(store: ResponseStore, item: Any, *, key_id: str) -> Any:
+    try:
+        stub = _STUB.decode(item)
+    except UNREADABLE:  # an item of another form is checked when it is decoded
+        return item
+    found = None
+    if stub.type == REFERENCE:
+        found = await _find_item(store, stub.id or "", key_id=key_id)
+    elif stub.type == COMPACTION:
+        found = _read_compaction(stub)
+    return item if found is None else found
 
 
 # ── Conversations ───────────────────────────────────────────────────────────────────

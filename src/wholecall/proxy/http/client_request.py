@@ -66,6 +66,8 @@ class ClientProtocol:
     path: str
     only_there: Mapping[str, UnsupportedField] = field(default_factory=dict)
     """Fields that name what only an upstream of this protocol knows: no other can obey them."""
+    held_items: Mapping[str, UnsupportedField] = field(default_factory=dict)
+    """Types of items whose content only the provider has: no other upstream can be given them."""
     tool_items: tuple[str, ...] = ()
     """The types of items of a conversation that bring tools along."""
     beta: str = ""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from wholecall.errors import RunFailed, WholecallError
@@ -24,6 +25,7 @@ from wholecall.proxy.handlers.idempotency import DurableRuns, RequestRow, Shared
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import (
     GatePlan,
+    ModelRoute,
     PassthroughPlan,
     RequestPlan,
     RequestPlanner,
@@ -31,12 +33,14 @@ from wholecall.proxy.handlers.request_plan import (
     read_name,
 )
 from wholecall.proxy.handlers.response_store import (
+    COMPACTION,
     CONVERSATION,
     CONVERSATION_NOT_FOUND,
     NO_CONVERSATION,
     NOT_FOUND,
     NOT_HELD,
     PREVIOUS,
+    REFERENCE,
 )
 from wholecall.proxy.handlers.response_writer import (
     SHUTTING_DOWN,
@@ -60,6 +64,14 @@ _PROMPT = UnsupportedField(
     "only an upstream that speaks Responses has stored prompts: send the words of it as "
     "`instructions`"
 )
+_NO_ITEM = UnsupportedField(
+    "no item of this id is held here (it may have been sent with `store: false`, or be older than "
+    "responses.kept_seconds): send the item itself",
+    "item_not_found",
+)
+_SEALED = UnsupportedField(
+    "only the provider that wrote this item can read it: send the conversation itself"
+)
 
 
 def _serve(protocol: str) -> ClientProtocol:
@@ -80,6 +92,7 @@ RESPONSES_CLIENT = replace(
         CONVERSATION: UnsupportedField(NO_CONVERSATION, CONVERSATION_NOT_FOUND),
         "prompt": _PROMPT,
     },
+    held_items={REFERENCE: _NO_ITEM, COMPACTION: _SEALED},
     holds=True,
 )
 
@@ -280,6 +293,17 @@ async def _read_along(answer: SharedStream, sink: ClientSink, *, watch: Exchange
         watch.end(Fate.STOPPED, status=_UNAVAILABLE, code=SHUTTING_DOWN)
         raise
     watch.end(Fate.DONE)
+
+
+def describe_forwarded(request: ClientRequest, route: ModelRoute) -> Exchange:
+    """Describe a request that a route other than those of the clients' protocols passes on."""
+    return msgspec.structs.replace(
+        _describe(request),
+        model=route.name,
+        way=_WAYS[PassthroughPlan],
+        upstream=route.upstream.protocol,
+        upstream_model=route.model,
+    )
 
 
 def _describe(request: ClientRequest, plan: RequestPlan | None = None) -> Exchange:

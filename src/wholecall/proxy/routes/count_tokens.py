@@ -14,11 +14,11 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from wholecall.dialects.emulation.prompt import estimate_tokens
-from wholecall.errors import UpstreamError, WholecallError
+from wholecall.errors import WholecallError
 from wholecall.events import Reasoning, Text
 from wholecall.messages import CallResult, Media, Native, Part, PastCall, Request
 from wholecall.protocols.registry import decode_request
-from wholecall.proxy.handlers.passthrough import UpstreamRequest, read_whole
+from wholecall.proxy.handlers.passthrough import UpstreamRequest, read_below
 from wholecall.proxy.handlers.request_plan import (
     PassthroughPlan,
     RequestPlanner,
@@ -64,7 +64,6 @@ COUNTS = (
     ),
 )
 _OK = 200
-_NOT_THERE = frozenset({404, 405, 501})
 _PER_MEDIA = 1600
 """Tokens of an image, about: its size is not known here."""
 _PER_MESSAGE = 4
@@ -99,17 +98,13 @@ class TokenCounter:
 
     async def _count(self, request: ClientRequest) -> ResponseBody:
         route, outgoing = await self.planner.find_route(request)
-        form, pipe = self.form, route.pipe
+        form = self.form
         if form.client.holds:
             await self._decode(request, outgoing)  # a response that it names may be another key's
-        if pipe is not None and route.upstream.protocol == form.client.protocol:
-            asked = msgspec.structs.replace(outgoing, stream=False, below=form.below)
-            try:
-                async with pipe.send(asked) as response:
-                    return ResponseBody(_OK, await read_whole(pipe, response))
-            except UpstreamError as error:
-                if error.status not in _NOT_THERE:
-                    raise
+        if route.upstream.protocol == form.client.protocol:
+            counted = await read_below(route.pipe, outgoing, below=form.below)
+            if counted is not None:
+                return ResponseBody(_OK, counted)
         answer = {**form.answer, "input_tokens": estimate(await self._decode(request, outgoing))}
         return ResponseBody(_OK, msgspec.json.encode(answer))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,12 +12,14 @@ import msgspec
 from msgspec import Meta
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
-from wholecall.errors import UnreadableRequest
-from wholecall.protocols.registry import decode_request
-from wholecall.protocols.response_base import dump
+from wholecall.errors import UnreadableRequest, WholecallError
+from wholecall.protocols.registry import decode_request, encode_failure
+from wholecall.protocols.response_base import Failure, dump
 from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.passthrough import read_below
+from wholecall.proxy.handlers.request_plan import read_fields, read_name
 from wholecall.proxy.handlers.response_store import (
     CONVERSATION_NOT_FOUND,
     CONVERSATION_PREFIX,
@@ -31,7 +33,9 @@ from wholecall.proxy.handlers.response_store import (
     number_item,
     number_items,
     read_conversation,
+    read_items,
     replace_items,
+    write_compaction,
 )
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
@@ -40,9 +44,16 @@ from wholecall.proxy.http.client_connection import (
     ResponseBody,
     read_body,
 )
-from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest, wants_stream
+from wholecall.proxy.http.client_request import (
+    CALLER,
+    TOOLS_HEADER,
+    Caller,
+    ClientRequest,
+    wants_stream,
+)
 from wholecall.proxy.http.refusals import RequestRefused
-from wholecall.proxy.routes.client_route import RESPONSES_CLIENT
+from wholecall.proxy.observe.taps import Fate
+from wholecall.proxy.routes.client_route import RESPONSES_CLIENT, ClientRoute, describe_forwarded
 
 USUAL_LIMIT = 20
 MOST_LIMIT = 100
@@ -410,3 +421,202 @@ def _read_body(body: bytes) -> _ConversationBody:
     except UnreadableRequest as error:
         raise _refuse(str(error).replace("input", "items", 1)) from None
     return read
+
+
+# ── Compaction ──────────────────────────────────────────────────────────────────────
+#
+#     POST   /v1/responses/compact    a shorter conversation to continue from
+#
+# An upstream that has this route does it. For any other one its model writes a summary. The answer
+# has the messages of the user, and one item in the place of all that the model said and did. It is
+# understood wherever it comes back (`restore_items`), whichever upstream answers then.
+
+COMPACT = "compact"
+_KEPT_ROLES = frozenset({"user", "system", "developer"})
+# What the request for a summary has in common with that for compaction.
+_KEPT_FIELDS = (
+    "model",
+    "input",
+    "instructions",
+    "previous_response_id",
+    "prompt_cache_key",
+    "reasoning",
+    "service_tier",
+)
+_ASK = (
+    "Summarize our conversation so that the work can be continued from your summary: all but my "
+    "own messages will be removed. Say what I want, what was done and what came of it, what was "
+    "decided and why, and what remains to be done. Repeat exactly the names, paths, identifiers, "
+    "figures and errors that are still needed. Do not call a tool. Answer with the summary only, "
+    "and begin it with the words: Summary of the conversation so far."
+)
+_CUT = "the model did not write a whole summary of the conversation"
+_BAD_GATEWAY = 502
+_NO_USAGE = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+
+
+class _SummaryPart(msgspec.Struct):
+    text: str = ""
+
+
+class _SummaryItem(msgspec.Struct):
+    type: str = ""
+    content: list[_SummaryPart] | None = None
+
+
+class _Summary(msgspec.Struct):
+    """The response that holds a summary."""
+
+    created_at: int
+    status: str
+    output: list[_SummaryItem]
+    usage: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The summary; empty if it is not whole."""
+        said = [item.content or () for item in self.output if item.type == _MESSAGE]
+        parts = [part for content in said for part in content]
+        text = "".join(part.text for part in parts) if self.status == "completed" else ""
+        return text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Makes conversations shorter. A plain ASGI application."""
+
+    route: ClientRoute
+    """Answers the request for a summary."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
+        """Answer one request."""
+        connections = self.route.connections
+        sink = connections.open(send)
+        try:
+            request = ClientRequest.read(self.route.client, scope, body=await read_body(receive))
+            with connections.watch(receive, sink):
+                content = await self._pass_on(request, sink)
+        except ClientDisconnected:
+            return
+        finally:
+            connections.close(sink)
+        if content is not None:
+            await self._summarize(request, scope, content=content, around=(receive, send))
+
+    async def _pass_on(self, request: ClientRequest, sink: ClientSink) -> bytes | None:
+        """Let the upstream answer; return the request for the upstream if it cannot."""
+        try:
+            route, outgoing = await self.route.planner.find_route(request)
+            if route.upstream.protocol != request.client.protocol:
+                return outgoing.content
+            answer = await read_below(route.pipe, outgoing, below=COMPACT)
+            if answer is None:
+                return outgoing.content
+        except WholecallError as error:
+            await self.route.refuse(request, error, sink=sink)
+            return None
+        watch = self.route.handlers.watch(describe_forwarded(request, route))
+        sink.on_begin = watch.begin
+        await sink.send_body(ResponseBody(_OK, answer))
+        watch.end(Fate.DONE)
+        return None
+
+    async def _summarize(
+        self,
+        request: ClientRequest,
+        scope: Scope,
+        *,
+        content: bytes,
+        around: tuple[Receive, Send],
+    ) -> None:
+        fields = read_fields(content)
+        items = read_items(fields)
+        ask = {"type": _MESSAGE, "role": "user", "content": _ASK}
+        body = {name: fields[name] for name in _KEPT_FIELDS if name in fields} | {
+            "model": read_name(request),
+            "input": [*items, ask],
+            "tool_choice": "none",
+            "store": False,
+        }
+        caller: Caller = scope[CALLER]
+        # The tools that run here are not offered.
+        headers = {**caller.headers, TOOLS_HEADER: ""}
+        asked = {**scope, CALLER: msgspec.structs.replace(caller, headers=headers)}
+        receive, send = around
+        sender = SummarySender(send, items, request_id=request.request_id)
+        await self.route(asked, _replay(dump(body), receive), sender)
+
+
+def make_compact_routes(routes: Iterable[ClientRoute]) -> list[Route]:
+    """The route of compaction, for those client protocols whose responses are held."""
+    held = [route for route in routes if route.client.holds]
+    below = [replace(each.client, path=f"{each.client.path}/{COMPACT}") for each in held]
+    return [
+        Route(client.path, Compactor(replace(route, client=client)), methods=["POST"])
+        for route, client in zip(held, below, strict=True)
+    ]
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return what receives this body, and then whether the client leaves."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive_next() -> Message:
+        return left.pop() if left else await receive()
+
+    return receive_next
+
+
+class SummarySender:
+    """Takes the response that holds a summary, and sends the shorter conversation instead."""
+
+    def __init__(self, send: Send, items: Sequence[Any], *, request_id: str) -> None:
+        self._send = send
+        self._items = items
+        self._request_id = request_id
+        self._start: Message = {}
+
+    async def __call__(self, message: Message) -> None:
+        """Take a part of the response, which comes in one piece."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        start, content = self._start, message["body"]
+        if start["status"] == _OK:
+            start, content = self._compact(msgspec.json.decode(content, type=_Summary))
+        await self._send(start)
+        await self._send({**message, "body": content})
+
+    def _compact(self, summary: _Summary) -> tuple[Message, bytes]:
+        status, text = _OK, summary.text
+        if text:
+            content = dump(_write_compacted(summary, self._items))
+        else:
+            status = _BAD_GATEWAY
+            failure = Failure(
+                message=_CUT, status=status, code="no_summary", request_id=self._request_id
+            )
+            content = dump(encode_failure(RESPONSES_CLIENT.protocol, failure))
+        length = (b"content-length", str(len(content)).encode())
+        others = (each for each in self._start["headers"] if each[0] != length[0])
+        return {**self._start, "status": status, "headers": [*others, length]}, content
+
+
+def _write_compacted(summary: _Summary, items: Sequence[Any]) -> dict[str, Any]:
+    own = uuid.uuid4().hex
+    decoded = (msgspec.json.decode(dump(item)) for item in items)
+    listed = [_complete(number_item(item, f"{own}_{at}")) for at, item in enumerate(decoded)]
+    kept = [item for item in listed if item["type"] == _MESSAGE and item["role"] in _KEPT_ROLES]
+    return {
+        "id": f"resp_{own}",
+        "object": "response.compaction",
+        "created_at": summary.created_at,
+        "output": [*kept, write_compaction(f"cmp_{own}", summary.text)],
+        "usage": summary.usage or _NO_USAGE,
+    }
