@@ -27,7 +27,8 @@ async def test_a_call_is_seen_growing_and_its_tool_starting_before_the_stream_en
         assert "early start" in await page.ask(f"{LANE}.querySelector('.head').textContent")
         shown = await page.ask(f"{LANE}.querySelector('pre').textContent")
         assert '"days": 12345678901234567890123' in shown
-        assert "CLOSED" in await page.ask(f"{LANE}.querySelector('.evidence .has').textContent")
+        said = await page.ask(f"{LANE}.querySelector('.evidence').textContent")
+        assert said == "released at CLOSED: read-only or repeatable, may start early"
         script.say(*ending("tool_calls"), end=True)
         script.say(chunk({"content": "It is mild."}), *ending(), end=True)
         await asked

@@ -94,6 +94,44 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         assert "calls_with_other_hint finish reason" in await page.ask(f"{odd}.textContent")
 
 
+@in_browser
+async def test_a_run_that_was_stopped_shows_why_and_which_calls_were_skipped(
+    tmp_path: Path,
+) -> None:
+    async with looking(tmp_path) as (served, script, page):
+        call = opening(0, "get_weather", arguments='{"city": "Rome"}')
+        for _ in range(5):
+            script.say(call, *ending("tool_calls"), end=True)
+        script.say(chunk({"content": "Mild."}), *ending(), end=True)
+        await ask(served)
+        await until_kept(served)
+        await page.until("document.querySelector('.list')?.textContent.includes('skipped')")
+        said = await page.ask("document.querySelector('.list').textContent")
+        assert "stopped: identical" in said
+        assert "5 calls · 1 skipped" in said
+        head = "document.querySelector('.run .head').textContent"
+        assert "stopped: identical" in await page.ask(head)
+        assert "5, 1 skipped" in await page.ask(head)
+        rows = "document.querySelectorAll('tbody tr').length"
+        for query, count in {
+            "": 1,
+            "stop=identical": 1,
+            "stop=turns": 0,
+            "status=skipped": 1,
+            "status=failed": 0,
+        }.items():
+            await page.ask(f"location.hash = '#/runs?{query}'")
+            await page.until(f"document.querySelector('[data-shown=\"{query}\"]')")
+            assert await page.ask(rows) == count, query
+        await page.ask("location.hash = '#/runs'")
+        await page.until(f"{rows} === 1")
+        row = await page.ask("document.querySelector('tbody tr').textContent")
+        assert "weather in Rome" in row  # the question
+        assert "1 skipped" in row
+        assert "stopped: identical" in row
+        await page.shoot(PICTURES / "stopped.png")
+
+
 ASKED = "document.querySelector('.run > .question')"
 
 

@@ -174,7 +174,7 @@ def test_a_call_is_shown_with_its_evidence_verdict_and_result() -> None:
     shown = watch([*BUILT, ENDED, ToolStarted(CALL), DONE])
     assert " turn 1 " in shown
     assert "call 0  search" in shown
-    assert "● CLOSED  ○ SEALED  ● CONFIRMED" in shown
+    assert "released at CONFIRMED: the turn ended well" in shown
     assert 'CALL       search {"query": "ferry"}' in shown
     assert "search: done in 0.50 s: at noon" in shown
     assert shown.count("call 0") == 1

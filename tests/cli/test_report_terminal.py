@@ -110,7 +110,7 @@ FRAMES: dict[str, tuple[list[Event], list[str]]] = {
             "text       Looking.",
             "call 0  search",
             "characters: 18  pieces: 2",
-            "evidence   ● CLOSED  ○ SEALED  ● CONFIRMED",
+            "evidence   released at CONFIRMED: the turn ended well",
             'received   {"query": "ferry"}',
             'CALL       search {"query": "ferry"}',
             "ended      tool_calls",

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from inspector.recorded import STORY, TELLING, end, kept, record, rejected, released, show, told
-from wholecall.agent.run_events import TurnStarted
+from inspector.recorded import (
+    CALL,
+    STORY,
+    TELLING,
+    end,
+    kept,
+    record,
+    rejected,
+    released,
+    show,
+    told,
+)
+from wholecall.agent.budget import Stop
+from wholecall.agent.run_events import RunEnded, Status, ToolEnded, TurnStarted
 from wholecall.events import (
     Coercion,
     Ended,
@@ -29,6 +42,7 @@ from wholecall.inspector.run_record import (
     read_summary,
     write_run,
 )
+from wholecall.messages import Result
 
 EVENTS = [
     Proved(0, Evidence.CLOSED | Evidence.SEALED),
@@ -62,7 +76,7 @@ def test_of_a_run_it_is_counted_what_filters_and_figures_go_by() -> None:
     odd = Inconsistent(Oddity.ID_MISSING, "no id", 1)
     made = record([*STORY, refused, odd, odd, end("failed", "bad")], key="k1")
     line, calls, oddities = digest(read_runs(made.keep().content)[0])
-    assert line[:-1] == (made.id, "k1", made.about.head["began"], "m", "failed", "")
+    assert line[:-1] == (made.id, "k1", made.about.head["began"], "m", "failed", "", "")
     head, sums, over = json.loads(str(line[-1]))
     assert [head, over] == [told(made)[0], told(made)[-1]]
     assert (sums["tools"], sums["reasons"]) == (["dig", "look"], ["schema"])
@@ -75,11 +89,48 @@ def test_of_a_run_it_is_counted_what_filters_and_figures_go_by() -> None:
 
 def test_the_line_of_a_run_says_how_it_began_and_ended() -> None:
     batch = kept("a", over=end("failed", code="bad_call"))
-    *_, fate, code, summary = digest(read_runs(batch.content)[0]).line
-    assert (code, fate) == ("bad_call", "failed")
+    *_, fate, code, stop, summary = digest(read_runs(batch.content)[0]).line
+    assert (code, fate, stop) == ("bad_call", "failed", "")
     fields = read_summary(str(summary))
     assert (fields["id"], fields["code"], fields["turns"]) == ("a", "bad_call", 1)
     assert not {"type", "n", "at"} & set(fields)
+
+
+def test_the_line_of_a_run_says_what_was_asked_and_what_was_not_done() -> None:
+    asked = [
+        {"role": "system", "text": "Be brief."},
+        {"role": "user", "text": "Hello."},
+        {"role": "assistant", "text": "Hello!"},
+        {"role": "user", "text": "How is it\n  in Rome?"},
+    ]
+    again = [{"role": "user", "text": "Correct the call."}]
+    skipped = ToolEnded(CALL, Status.SKIPPED, Result(()))
+    done = ToolEnded(replace(CALL, id="c0"), Status.DONE, Result(()))
+    story = [released(), released(number=1), skipped, done, RunEnded(Stop.IDENTICAL)]
+    run = read_runs(kept(events=story).content)[0]
+    events = [dict(event) for event in run.events]
+    told = [{"type": "UpstreamAsked", "messages": each} for each in (asked, again)]
+    fields = read_summary(str(digest(StoredRun([events[0], *told, *events[1:]])).line[-1]))
+    assert fields["question"] == "How is it in Rome?"
+    assert (fields["stop"], fields["statuses"]) == ("identical", {"skipped": 1})
+
+
+@pytest.mark.parametrize(
+    ("messages", "question"),
+    [
+        (None, ""),  # bodies are not kept
+        ([], ""),
+        ([{"role": "user"}], ""),
+        ([{"role": "user", "text": "word " * 500}], ("word " * 500)[:160]),
+    ],
+)
+def test_a_question_is_shown_as_far_as_it_is_known_and_fits(
+    messages: object, question: str
+) -> None:
+    head, over = read_runs(kept().content)[0].events
+    asked = {"type": "UpstreamAsked"} | ({} if messages is None else {"messages": messages})
+    fields = read_summary(str(digest(StoredRun([head, asked, over])).line[-1]))
+    assert fields.get("question", "") == question
 
 
 def test_times_are_told_without_digits_that_say_nothing() -> None:

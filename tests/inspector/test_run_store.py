@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from inspector.recorded import CALL, Note, end, kept, rejected, released
-from wholecall.agent.run_events import Status, ToolEnded, TurnStarted
+from wholecall.agent.budget import Stop
+from wholecall.agent.run_events import RunEnded, Status, ToolEnded, TurnStarted
 from wholecall.events import Inconsistent, Oddity, Opened, Repair
 from wholecall.inspector.run_record import join_batches, read_runs
 from wholecall.inspector.run_store import MOST_LISTED, Filter, RunStore
@@ -90,9 +91,9 @@ def test_without_a_path_it_lives_in_memory() -> None:
 
 
 FILTERED: list[tuple[dict[str, Any], list[str]]] = [
-    ({}, ["d", "c", "b", "a"]),
-    ({"model": "m"}, ["d", "b", "a"]),
-    ({"tool": "look"}, ["c", "a"]),
+    ({}, ["e", "d", "c", "b", "a"]),
+    ({"model": "m"}, ["e", "d", "b", "a"]),
+    ({"tool": "look"}, ["e", "c", "a"]),
     ({"verdict": "rejected"}, ["d", "b"]),
     ({"verdict": "rejected", "reason": "schema"}, ["b"]),
     ({"tool": "look", "verdict": "rejected"}, []),
@@ -100,11 +101,17 @@ FILTERED: list[tuple[dict[str, Any], list[str]]] = [
     ({"fate": "failed"}, ["b"]),
     ({"code": "bad_call"}, ["b"]),
     ({"code": "other"}, []),
+    ({"status": "skipped"}, ["e"]),
+    ({"tool": "look", "status": "skipped"}, ["e"]),
+    ({"status": "failed"}, []),
+    ({"stop": "identical"}, ["e"]),
+    ({"stop": "turns"}, []),
+    ({"stop": "answer"}, []),
     ({"owner": "k1"}, ["c", "b"]),
-    ({"owner": ""}, ["d", "a"]),
-    ({"limit": 2}, ["d", "c"]),
-    ({"limit": 0}, ["d"]),
-    ({"limit": MOST_LISTED + 1}, ["d", "c", "b", "a"]),
+    ({"owner": ""}, ["e", "d", "a"]),
+    ({"limit": 2}, ["e", "d"]),
+    ({"limit": 0}, ["e"]),
+    ({"limit": MOST_LISTED + 1}, ["e", "d", "c", "b", "a"]),
     ({"before": 3}, ["b", "a"]),
     ({"model": "' OR 1=1 --"}, []),
 ]
@@ -117,6 +124,8 @@ def test_runs_are_filtered(store: RunStore, wanted: dict[str, Any], *, found: li
     odd = [Inconsistent(Oddity.ID_MISSING), Inconsistent(Oddity.ID_MISSING)]
     store.put(kept("c", [released(), *odd], key="k1", model="other"))
     store.put(kept("d", [rejected("dig", "truncated")]))
+    skipped = ToolEnded(CALL, Status.SKIPPED, Result(()), 0.0)
+    store.put(kept("e", [released(number=1), skipped, RunEnded(Stop.IDENTICAL)]))
     assert ids(store, **wanted) == found
 
 

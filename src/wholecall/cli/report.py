@@ -450,7 +450,7 @@ def _parts(board: Board, room: int | None) -> Iterator[RenderableType]:
 def _panel(number: int, lane: Lane) -> Panel:
     arguments = lane.arguments
     grid = _grid()
-    grid.add_row(Styled("evidence", style="dim"), _chips(lane))
+    grid.add_row(Styled("evidence", style="dim"), _tell_evidence(lane))
     _fill(grid, lane_rows(lane))
     return Panel(
         grid,
@@ -470,13 +470,29 @@ def _colour(lane: Lane) -> str:
     return "green" if isinstance(lane.verdict, Call) else "red"
 
 
-def _chips(lane: Lane) -> Styled:
+_RELEASED_AT = (
+    (Evidence.CONFIRMED, "the turn ended well"),
+    (Evidence.SEALED, "the protocol says that the call is over"),
+    (Evidence.CLOSED, "read-only or repeatable, may start early"),
+)
+"""The strongest evidence that a call was released at, and why no more was needed."""
+
+
+def _tell_evidence(lane: Lane) -> Styled:
+    """Return the evidence that held at the verdict; until then, what there is and what may come."""
+    if isinstance(lane.verdict, Call):
+        told = (f"released at {flag.name}: {why}" for flag, why in _RELEASED_AT if _has(lane, flag))
+        return Styled(next(told, "released"), "green")
     chips = Styled()
     for flag in Evidence:
-        gained = flag in lane.evidence
+        gained = _has(lane, flag)
         # The dot shows it as well without colours.
         chips.append(f"{'●' if gained else '○'} {flag.name}  ", "bold green" if gained else "dim")
     return chips
+
+
+def _has(lane: Lane, flag: Evidence) -> bool:
+    return flag in lane.evidence
 
 
 def _outside(rows: Iterable[ReportRow]) -> RenderableType:

@@ -48,7 +48,7 @@ _FILES = (
     "trying.js",
 )
 _Found = TypeVar("_Found")
-_FILTERS = ("model", "tool", "verdict", "reason", "oddity", "fate", "code")
+_FILTERS = (*("model", "tool", "verdict", "reason", "status", "oddity", "fate", "code", "stop"),)
 _LONGEST_NUMBER = 15
 
 

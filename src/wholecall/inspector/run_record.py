@@ -86,6 +86,11 @@ def read_runs(content: bytes) -> list[StoredRun]:
 
 _PLACE = frozenset({"type", "n", "at"})
 """Fields that only give an event's position among the others."""
+_SUCCESSES = frozenset({"", "done"})
+"""Statuses of calls that need no mention; an empty one did not run here."""
+_ANSWERED = "answer"
+_SHOWN, _READ = 160, 1000
+"""Characters of a question in the list, and those that are read for it."""
 
 
 class CallTally(msgspec.Struct, kw_only=True):
@@ -107,9 +112,15 @@ class Sums(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     turns: int
     calls: int
+    question: str = ""
+    """The beginning of what was asked, where bodies are kept."""
+    stop: str = ""
+    """Why the run ended, if not with an answer."""
     tools: Sequence[str] = ()
     verdicts: Mapping[str, int] = {}
     reasons: Sequence[str] = ()
+    statuses: Mapping[str, int] = {}
+    """Calls that did not succeed, by their status."""
     oddities: Mapping[str, int] = {}
     faults: Mapping[str, int] = {}
     input_tokens: int
@@ -126,6 +137,8 @@ class RunSummary:
         self.calls: dict[tuple[int, int], CallTally] = {}
         self.oddities: dict[str, int] = {}
         self._faults: dict[str, int] = {}
+        self.question = ""
+        self.stop = ""
         self._ids: dict[str, CallTally] = {}
         self._tokens = {"input_tokens": 0, "output_tokens": 0}
         self._usage: dict[str, int] = {}
@@ -141,14 +154,26 @@ class RunSummary:
         return Sums(
             turns=self.turns or 1,
             calls=len(calls),
+            question=self.question,
+            stop=self.stop,
             tools=tuple(sorted({call.name for call in calls if call.name})),
             verdicts=_count(call.verdict for call in calls if call.verdict),
             reasons=tuple(sorted({call.reason for call in calls if call.reason})),
+            statuses=_count(call.status for call in calls if call.status not in _SUCCESSES),
             oddities=self.oddities,
             faults=self._faults,
             dropped=dropped,
             **self._tokens,
         )
+
+    def _ask(self, event: Fields) -> None:
+        """Take the question: the user's last words in the first request."""
+        asked = [message for message in event.get("messages", ()) if message["role"] == "user"]
+        words = next((message["text"] for message in reversed(asked) if message.get("text")), "")
+        self.question = self.question or " ".join(words[:_READ].split())[:_SHOWN]
+
+    def _stop(self, event: Fields) -> None:
+        self.stop = "" if event["stop"] == _ANSWERED else event["stop"]
 
     def _call(self, number: int) -> CallTally:
         tally = CallTally(turn=self.turns, number=number)
@@ -209,6 +234,8 @@ def _count_one(counts: dict[str, int], word: str) -> None:
 
 
 _COUNTS: Mapping[str, Callable[[RunSummary, Fields], None]] = {
+    "UpstreamAsked": RunSummary._ask,
+    "RunEnded": RunSummary._stop,
     "TurnStarted": RunSummary._begin_turn,
     "Opened": RunSummary._open,
     "Released": RunSummary._release,
@@ -227,8 +254,8 @@ class Digest(NamedTuple):
     """All that is counted of a run: its rows in the tables of the index."""
 
     line: tuple[object, ...]
-    """Its id, key, beginning, model, end and code, and its line in the list: the beginning, the
-    sums and the end, as a JSON array."""
+    """Its id, key, beginning, model, end, code and stop, and its line in the list: the beginning,
+    the sums and the end, as a JSON array."""
     calls: Sequence[tuple[object, ...]]
     oddities: Sequence[tuple[str, int]]
 
@@ -237,7 +264,7 @@ def digest(run: StoredRun) -> Digest:
     """Count what happened in a run."""
     head, over, tally = run.head, run.over, RunSummary(run.events)
     summary = msgspec.json.encode((head, tally.sum_up(dropped=run.dropped), over)).decode()
-    ended = over["fate"], over.get("code", "")
+    ended = over["fate"], over.get("code", ""), tally.stop
     line = (head["id"], run.key, head["began"], head.get("model", ""), *ended, summary)
     calls = tuple([msgspec.structs.astuple(call) for call in tally.calls.values()])
     return Digest(line, calls, tuple(tally.oddities.items()))

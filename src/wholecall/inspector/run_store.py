@@ -55,7 +55,7 @@ def _at(ordered: Sequence[float], share: float) -> float:
 # The tables of the inspector's file, and what is asked of them.
 
 
-VERSION = 9
+VERSION = 10
 """Of the tables below. What older ones hold is not taken over: it would be gone soon anyway."""
 PARTS = ("answers", "lines", "calls", "oddities")
 """Tables of what belongs to a run; all but the first are the index."""
@@ -87,6 +87,7 @@ CREATE TABLE IF NOT EXISTS lines (
     model TEXT NOT NULL,
     fate TEXT NOT NULL,
     code TEXT NOT NULL,
+    stop TEXT NOT NULL,
     summary TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS lines_by_id ON lines (id);
@@ -123,13 +124,15 @@ WHERE (:owner IS NULL OR key = :owner)
   AND (:model = '' OR model = :model)
   AND (:fate = '' OR fate = :fate)
   AND (:code = '' OR code = :code)
+  AND (:stop = '' OR stop = :stop)
   AND (:before = 0 OR run < :before)
   AND began > :oldest
-  AND (:tool || :verdict || :reason = '' OR EXISTS (
+  AND (:tool || :verdict || :reason || :status = '' OR EXISTS (
     SELECT 1 FROM calls WHERE calls.run = lines.run
       AND (:tool = '' OR name = :tool)
       AND (:verdict = '' OR verdict = :verdict)
-      AND (:reason = '' OR reason = :reason)))
+      AND (:reason = '' OR reason = :reason)
+      AND (:status = '' OR status = :status)))
   AND (:oddity = '' OR EXISTS (
     SELECT 1 FROM oddities WHERE oddities.run = lines.run AND kind = :oddity))
 ORDER BY run DESC LIMIT :limit
@@ -218,10 +221,14 @@ class Filter:
     tool: str = ""
     verdict: str = ""
     reason: str = ""
+    status: str = ""
+    """Of running a call here: `failed`, `skipped` and so on."""
     oddity: str = ""
     fate: str = ""
     code: str = ""
     """Of the error with which it ended."""
+    stop: str = ""
+    """Why it ended, if not with an answer."""
     before: int = 0
     """The number of a run: only older ones."""
     limit: int = 50
@@ -421,7 +428,7 @@ class RunStore:
 
 
 _FILTERS = (
-    *("model", "tool", "verdict", "reason", "oddity", "fate", "code"),
+    *("model", "tool", "verdict", "reason", "status", "oddity", "fate", "code", "stop"),
     *("before", "limit", "owner"),
 )
 

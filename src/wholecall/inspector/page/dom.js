@@ -41,6 +41,12 @@ export function counted(number, word) {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }
 
+// What did not go well with the calls of a run: "1 rejected", "2 skipped".
+export function countStatuses({ rejected, statuses }) {
+  const counts = { ...(rejected ? { rejected } : {}), ...statuses };
+  return Object.entries(counts).map(([word, count]) => `${count} ${word.replace("_", " ")}`);
+}
+
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   return value < 1 ? `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms` : `${value.toFixed(2)} s`;

@@ -130,6 +130,12 @@ export function apply(run, event) {
   return true;
 }
 
+function countWords(words) {
+  const counts = {};
+  for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+  return counts;
+}
+
 export function totals(run) {
   const lanes = run.turns.flatMap((turn) => [...turn.lanes.values()]);
   const sum = (name) => run.turns.reduce((total, turn) => total + (turn.usage?.[name] ?? 0), 0);
@@ -137,6 +143,7 @@ export function totals(run) {
     turns: run.turns.length,
     calls: lanes.length,
     rejected: lanes.filter((lane) => lane.verdict === "rejected").length,
+    statuses: countWords(lanes.map((lane) => lane.status).filter((status) => status && status !== "done")),
     waiting: lanes.filter((lane) => lane.approval === WAITS && !lane.status).length,
     input: sum("input_tokens"),
     output: sum("output_tokens"),

@@ -1,6 +1,6 @@
 // A run: its turns below each other, in each a lane for every call.
 
-import { chip, counted, make, seconds } from "./dom.js";
+import { chip, counted, countStatuses, make, seconds } from "./dom.js";
 import { totals } from "./folding.js";
 import { fillJson, showJson } from "./json_view.js";
 
@@ -11,6 +11,8 @@ const MEANINGS = {
   SEALED: "the protocol says that the call is over",
   CONFIRMED: "the turn ended well",
 };
+// Why no more evidence was needed, by what held when the call was released.
+const RELEASED_AT = { ...MEANINGS, CLOSED: "read-only or repeatable, may start early" };
 
 export class RunView {
   #turns = new Map();
@@ -73,7 +75,7 @@ function showHead(run) {
       head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
     make("dl", { class: "stats" },
       stat("turns", String(sums.turns)),
-      stat("calls", sums.rejected ? `${sums.calls}, ${sums.rejected} rejected` : String(sums.calls)),
+      stat("calls", [String(sums.calls), ...countStatuses(sums)].join(", ")),
       stat("tokens", sums.input || sums.output ? `${sums.input} in · ${sums.output} out` : "–"),
       stat("time", seconds(sums.seconds)),
       stat("way", `${head.way || "–"} · ${head.protocol ?? ""} → ${head.upstream ?? ""}`)),
@@ -241,10 +243,20 @@ function showLaneHead(lane, early) {
     lane.approval ? chip(lane.approval, lane.approval === "approved" ? "good" : "odd") : null,
     lane.status ? chip(lane.status, lane.status === "done" ? "good" : "bad", "how running it ended") : null,
     lane.attempt > 1 ? chip(`attempt ${lane.attempt}`, "odd") : null,
-    make("ol", { class: "evidence", "aria-label": "Evidence" }, EVIDENCE.map((word) =>
-      make("li", { class: lane.evidence.includes(word) ? "has" : "", title: MEANINGS[word] }, word,
-        make("span", { class: "unseen" }, lane.evidence.includes(word) ? "" : " (not yet)")))),
+    showEvidence(lane),
   ];
+}
+
+// While a call is built its evidence grows; afterwards it is what the verdict was based on.
+function showEvidence({ evidence, verdict }) {
+  if (verdict === "released" || verdict === "repaired") {
+    const last = EVIDENCE.findLast((word) => evidence.includes(word));
+    return make("p", { class: "evidence soft", "aria-label": "Evidence" }, last ? `released at ${last}: ${RELEASED_AT[last]}` : "");
+  }
+  const shown = verdict ? EVIDENCE.filter((word) => evidence.includes(word)) : EVIDENCE;
+  return make("ol", { class: "evidence", "aria-label": "Evidence" }, shown.map((word) =>
+    make("li", { class: evidence.includes(word) ? "has" : "", title: MEANINGS[word] }, word,
+      make("span", { class: "unseen" }, evidence.includes(word) ? "" : " (not yet)"))));
 }
 
 function verdictKind(lane) {

@@ -1,7 +1,7 @@
 // Runs as they happen: a list of them, and the one that is looked at.
 
 import { lookForApprovals } from "./approvals.js";
-import { arrange, brief, chip, counted, make, seconds } from "./dom.js";
+import { arrange, brief, chip, counted, countStatuses, make, seconds } from "./dom.js";
 import { apply, foldAll, newRun, totals } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { listen, read } from "./reading.js";
@@ -169,6 +169,7 @@ function describeLine(run) {
   return [
     make("span", { class: "name" }, run.head.model || run.id), chip(word, kind),
     ...(run.question ? [make("span", { class: "question" }, brief(run.question))] : []),
-    make("span", { class: "fact" }, `${counted(sums.calls, "call")}${sums.rejected ? ` · ${sums.rejected} rejected` : ""} · ${seconds(sums.seconds)}`),
+    ...(run.stop && run.stop.stop !== "answer" ? [chip(`stopped: ${run.stop.stop}`, run.stop.no_answer ? "bad" : "odd")] : []),
+    make("span", { class: "fact" }, [counted(sums.calls, "call"), ...countStatuses(sums), seconds(sums.seconds)].join(" · ")),
   ];
 }

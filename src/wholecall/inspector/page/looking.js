@@ -1,14 +1,19 @@
 // Looking back: the list with its filters, and one run by its link.
 
-import { chip, counted, make, seconds, table } from "./dom.js";
+import { brief, chip, counted, countStatuses, make, seconds, table } from "./dom.js";
 import { apply, foldAll, newRun } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { download, read } from "./reading.js";
 
-const FILTERS = { model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", oddity: "Inconsistency", fate: "End", code: "Error" };
+const FILTERS = {
+  model: "Model", tool: "Tool", verdict: "Verdict", reason: "Reason", status: "Tool's end",
+  oddity: "Inconsistency", fate: "End", stop: "Stopped by", code: "Error",
+};
 const WORDS = {
   verdict: ["", "released", "repaired", "rejected"],
+  status: ["", "done", "failed", "timed_out", "denied", "skipped", "cancelled", "unknown"],
   fate: ["", "done", "failed", "gone", "stopped"],
+  stop: ["", "tool", "condition", "client_calls", "content_filter", "length", "turns", "calls", "seconds", "tokens", "identical"],
 };
 const PAGE = 50;
 
@@ -68,14 +73,14 @@ function makeFilters(asked) {
 function listRuns(runs) {
   const rows = runs.map((run) => [
     make("a", { href: `#/runs/${encodeURIComponent(run.id)}` }, new Date(run.began * 1000).toLocaleString()),
-    make("b", {}, run.model),
+    make("span", { class: "subject" }, make("b", {}, run.model), run.question ? make("span", { class: "question" }, brief(run.question)) : null),
     make("span", {}, (run.tools ?? []).map((name) => make("code", {}, name)).flatMap((code) => [code, " "])),
-    make("span", {}, Object.entries(run.verdicts ?? {}).map(([verdict, count]) => chip(`${count} ${verdict}`, verdict === "rejected" ? "bad" : verdict === "repaired" ? "odd" : "good")), (run.reasons ?? []).map((reason) => chip(reason, "bad"))),
-    make("span", {}, chip(run.fate ?? "", run.fate === "done" ? "good" : "bad"), run.code ? chip(run.code, "bad") : null, run.dropped ? chip(`${run.dropped} dropped`, "bad") : null),
+    make("span", {}, Object.entries(run.verdicts ?? {}).map(([verdict, count]) => chip(`${count} ${verdict}`, verdict === "rejected" ? "bad" : verdict === "repaired" ? "odd" : "good")), (run.reasons ?? []).map((reason) => chip(reason, "bad")), countStatuses({ statuses: run.statuses }).map((words) => chip(words, "bad"))),
+    make("span", {}, chip(run.fate ?? "", run.fate === "done" ? "good" : "bad"), run.stop ? chip(`stopped: ${run.stop}`, "odd") : null, run.code ? chip(run.code, "bad") : null, run.dropped ? chip(`${run.dropped} dropped`, "bad") : null),
     `${run.input_tokens} + ${run.output_tokens}`,
     seconds(run.seconds),
   ]);
-  return table("Runs, the last first", ["when", "model", "tools", "calls", "end", "tokens", "time"], rows);
+  return table("Runs, the last first", ["when", "model and question", "tools", "calls", "end", "tokens", "time"], rows);
 }
 
 // ── One run ─────────────────────────────────────────────────────────────────────────
