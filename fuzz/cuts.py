@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.rescue import RescuingAssembler
-from wholecall.events import Start
+from wholecall.events import Outcome, Start, collect
 from wholecall.messages import ToolSpec, read_offer
 from wholecall.protocols.reader import Reader
 

@@ -7,10 +7,9 @@ from itertools import count
 from typing import Any
 
 from wholecall.assembly.assembler import Assembler, CallIds
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import Emulated
-from wholecall.events import Delta, Event, Hint, HintGiven, Terminated, Text
+from wholecall.events import Delta, Event, Hint, HintGiven, Outcome, Terminated, Text, collect
 from wholecall.messages import Choice, Message, Request, Role, ToolSpec
 
 PROMPTED = sorted(name for name, dialect in DIALECTS.items() if dialect.template is not None)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from conversations import arguments
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.events import (
     JSON,
     Call,
@@ -23,6 +22,7 @@ from wholecall.events import (
     Oddity,
     OfChoice,
     Opened,
+    Outcome,
     Proved,
     Reason,
     Reasoning,
@@ -30,6 +30,7 @@ from wholecall.events import (
     Released,
     Text,
     Usage,
+    collect,
 )
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import make_encoder

@@ -21,11 +21,10 @@ from typing import Any, Literal, TypeAlias
 
 from emulated_requests import understand
 from scripted import chunk, ending
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.dialects.rescue import encode
-from wholecall.events import JSON
+from wholecall.events import JSON, Outcome
 from wholecall.protocols.registry import decode_request
 from wholecall.stream import assemble
 

@@ -38,9 +38,8 @@ from quotations import (
     rescue,
     wrong,
 )
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.rescue import encode
-from wholecall.events import JSON
+from wholecall.events import JSON, Outcome
 from wholecall.stream import assemble_response
 
 # ── What stands in the conversation ─────────────────────────────────────────────────

@@ -38,9 +38,8 @@ from quotations import (
 )
 from recut import cut_text
 from scripted import chunk, ending
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.rescue import encode
-from wholecall.events import Text
+from wholecall.events import Outcome, Text
 from wholecall.protocols.reader import Chunk
 from wholecall.stream import assemble, events_sync
 

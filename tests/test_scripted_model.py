@@ -11,9 +11,8 @@ import pytest
 from wholecall import run
 from wholecall.agent.run import RunResult
 from wholecall.agent.run_events import RunEvent, Status, ToolEnded, ToolStarted, TurnRetried
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import load
-from wholecall.events import Event, Grew, Rejected, Released, Text
+from wholecall.events import Event, Grew, Outcome, Rejected, Released, Text, collect
 from wholecall.messages import Message, PastCall, Request, Role, ToolSpec
 from wholecall.scripted_model import (
     NAME,

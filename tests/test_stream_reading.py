@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from wholecall.assembly.outcome import collect
 from wholecall.errors import UnknownProtocol
-from wholecall.events import Ended, Event, Released
+from wholecall.events import Ended, Event, Released, collect
 from wholecall.protocols.reader import Chunk, Tools
 from wholecall.stream import (
     ToolCallBuffer,

@@ -27,8 +27,7 @@ from eval.held_out import HELD_OUT
 from eval.questions import GROUPS, Groups, Question, Verdict, judge, sample
 from tables import DOCS, markdown, replace_section
 from wholecall.agent.turn import sender_for
-from wholecall.assembly.outcome import Outcome, collect
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.scripted_model import TOOLS
 from wholecall.tools.toolbox import Toolbox

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wholecall.assembly.outcome import Outcome
-from wholecall.events import JSON, Call
+from wholecall.events import JSON, Call, Outcome
 from wholecall.scripted_model import Incalculable, calculate
 
 Fits: TypeAlias = Callable[[Mapping[str, JSON]], bool]

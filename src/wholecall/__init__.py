@@ -9,7 +9,6 @@ The names that most programs need are here; docs/reference.md has the others, ea
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from wholecall.assembly.outcome import Outcome
 from wholecall.errors import RunCancelled, RunFailed, UpstreamError, WholecallError
 from wholecall.events import (
     Call,
@@ -18,6 +17,7 @@ from wholecall.events import (
     Evidence,
     Grew,
     Opened,
+    Outcome,
     Problem,
     Reason,
     Reasoning,

@@ -23,10 +23,9 @@ from wholecall.arguments.limits import DEFAULT
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.assembly.call_builder import Draft
 from wholecall.assembly.finish_reasons import read_hint, worse
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.assembly.verdict import Ending, Judge, ending_of
 from wholecall.errors import IncompleteArguments
-from wholecall.events import Call, Event, Hint, Reason, Rejected
+from wholecall.events import Call, Event, Hint, Outcome, Reason, Rejected, collect
 from wholecall.messages import read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 from wholecall.protocols.registry import CHAT

@@ -4,9 +4,8 @@ import pytest
 
 from wholecall.agent.answer_retry import FIRST_ROOM, AnswerRetry
 from wholecall.agent.budget import RunLimits
-from wholecall.assembly.outcome import Outcome
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Call, Evidence, Reason, Rejected, Text, Usage
+from wholecall.events import Call, Evidence, Outcome, Reason, Rejected, Text, Usage
 from wholecall.messages import Choice, Message, Mode, Request, Role
 
 REQUEST = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),))

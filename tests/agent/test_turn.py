@@ -10,10 +10,9 @@ import pytest
 from scripted import says
 from wholecall.agent.api import ask_sync
 from wholecall.agent.turn import RescueRule, sender_for
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect_registry import dialect_named
 from wholecall.dialects.rescue import Rescue
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import CallResult, Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.anthropic.request import MAX_TOKENS
 from wholecall.protocols.reader import Chunk

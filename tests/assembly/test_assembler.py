@@ -5,7 +5,6 @@ import pytest
 from recut import oddities, play, play_every_way, say, smooth, write
 from wholecall.arguments.coerce import CoercionOptions
 from wholecall.assembly.assembler import Assembler, CallIds
-from wholecall.assembly.outcome import collect
 from wholecall.events import (
     Call,
     CallDelta,
@@ -27,6 +26,7 @@ from wholecall.events import (
     Terminated,
     Text,
     Usage,
+    collect,
 )
 from wholecall.messages import ToolSpec
 

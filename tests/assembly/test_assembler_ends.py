@@ -5,7 +5,6 @@ import pytest
 from recut import every_recut, oddities, play, play_every_way, say, write
 from wholecall.arguments.limits import Limits
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import collect
 from wholecall.events import (
     CallDelta,
     CallSealed,
@@ -26,6 +25,7 @@ from wholecall.events import (
     Terminated,
     Text,
     Usage,
+    collect,
 )
 from wholecall.messages import ToolSpec
 

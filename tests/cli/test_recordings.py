@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli import recordings
 from wholecall.cli.recordings import STDIN, Recording, load, load_tools
 from wholecall.errors import UnreadableRecording
+from wholecall.events import Outcome, collect
 from wholecall.protocols.sse_ndjson import LIMIT
 
 SEARCH = {

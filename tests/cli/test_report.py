@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from wholecall.assembly.outcome import collect
 from wholecall.cli.report import (
     KEPT_CHARACTERS,
     as_json,
@@ -39,6 +38,7 @@ from wholecall.events import (
     Repeated,
     Text,
     Usage,
+    collect,
 )
 
 BOOKED = Call(

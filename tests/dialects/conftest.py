@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from recut import every_cutting
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.rescue import parse_text
+from wholecall.events import Outcome
 
 Say: TypeAlias = Callable[..., str]
 

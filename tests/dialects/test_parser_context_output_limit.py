@@ -9,7 +9,6 @@ import pytest
 
 from emulated_requests import LENGTH, PROMPTED, STOP, ask, understand
 from recut import every_cutting
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.dialects.rescue import RescuingAssembler, encode
 from wholecall.events import (
@@ -17,11 +16,13 @@ from wholecall.events import (
     Hint,
     HintGiven,
     LimitReached,
+    Outcome,
     Reason,
     Reasoning,
     Start,
     Terminated,
     Text,
+    collect,
 )
 from wholecall.messages import ToolSpec
 

@@ -8,7 +8,6 @@ from itertools import pairwise
 import pytest
 
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.engine import MANY
 from wholecall.dialects.provenance import Provenance
 from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
@@ -22,11 +21,13 @@ from wholecall.events import (
     Hint,
     HintGiven,
     Inconsistent,
+    Outcome,
     Reason,
     Reasoning,
     Rejected,
     Terminated,
     Text,
+    collect,
 )
 from wholecall.messages import read_offer
 

@@ -6,9 +6,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.rescue import RescuingAssembler
-from wholecall.events import CallDelta, Delta, Hint, HintGiven, Reason, Rejected, Terminated, Text
+from wholecall.events import (
+    CallDelta,
+    Delta,
+    Hint,
+    HintGiven,
+    Outcome,
+    Reason,
+    Rejected,
+    Terminated,
+    Text,
+    collect,
+)
 from wholecall.messages import ToolSpec
 
 WEATHER = ToolSpec("weather", {"type": "object", "properties": {"city": {"type": "string"}}})

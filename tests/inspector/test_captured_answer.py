@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from inspector.recorded import Hider
-from wholecall.assembly.outcome import collect
 from wholecall.cli.recordings import load
+from wholecall.events import collect
 from wholecall.inspector.captured_answer import CapturedAnswer, read
 from wholecall.inspector.page_encoder import Plain
 from wholecall.protocols.reader import Chunk

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from models.conftest import SECONDS
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UnknownModel, UpstreamError
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings, HttpUpstream

@@ -9,9 +9,8 @@ import pytest
 
 from models.conftest import Model
 from wholecall.agent.turn import sender_for
-from wholecall.assembly.outcome import collect
 from wholecall.errors import UpstreamError
-from wholecall.events import Event, Grew, Reason, Rejected, Released, Text
+from wholecall.events import Event, Grew, Reason, Rejected, Released, Text, collect
 from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.upstreams.local.local_upstream import LocalUpstream
 

@@ -31,8 +31,8 @@ from upstreams.fake_endpoint import (
     in_loop,
     serving,
 )
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UpstreamError
+from wholecall.events import Outcome, collect
 from wholecall.messages import Native, Request, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.litellm import LiteLLMUpstream

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from encoded_answers import CLIENTS, HEAD, Told, encode, of_choice, read, read_whole, told, turns
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UpstreamError
-from wholecall.events import Event, Grew, Opened, Proved, Rejected, Usage
+from wholecall.events import Event, Grew, Opened, Outcome, Proved, Rejected, Usage, collect
 from wholecall.protocols.registry import encode_answer
 from wholecall.protocols.response_base import ResponseStyle
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from example_counts import examples
 from recut import SEEDS, cut_delta, cut_text, oddities, play, smooth, write
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import collect
 from wholecall.events import (
     CallDelta,
     CallSealed,
@@ -33,6 +32,7 @@ from wholecall.events import (
     Repeated,
     Start,
     Text,
+    collect,
 )
 from wholecall.messages import ToolSpec
 

@@ -10,9 +10,18 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from wholecall.arguments.limits import DEFAULT
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import ProtocolError, UnknownProtocol
-from wholecall.events import Fault, FaultKind, OfChoice, Reason, Released, Start, Text
+from wholecall.events import (
+    Fault,
+    FaultKind,
+    OfChoice,
+    Outcome,
+    Reason,
+    Released,
+    Start,
+    Text,
+    collect,
+)
 from wholecall.messages import ToolSpec
 from wholecall.protocols.reader import Reader
 

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.rescue import RescuingAssembler
-from wholecall.events import Oddity, Reason
+from wholecall.events import Oddity, Outcome, Reason, collect
 from wholecall.protocols.reader import Reader, TurnAssembler
 
 LIMIT = 100

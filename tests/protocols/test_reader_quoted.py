@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.rescue import RescuingAssembler
-from wholecall.events import Event, Fault, Reason
+from wholecall.events import Event, Fault, Outcome, Reason, collect
 from wholecall.protocols.reader import Reader, quoted_answer
 
 TOOLS = [{"name": "weather", "parameters": {"type": "object"}}]

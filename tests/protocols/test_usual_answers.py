@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.assembly.outcome import collect
-from wholecall.events import Oddity
+from wholecall.events import Oddity, collect
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import NAMES
 

@@ -13,8 +13,7 @@ from typing import ParamSpec
 
 from aiohttp import web
 
-from wholecall.assembly.outcome import Outcome, collect
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.base import Answer

@@ -31,9 +31,8 @@ from upstreams.fake_endpoint import (
     serving,
     stream,
 )
-from wholecall.assembly.outcome import collect
 from wholecall.errors import UpstreamError
-from wholecall.events import Text
+from wholecall.events import Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings, HttpUpstream

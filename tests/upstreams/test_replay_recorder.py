@@ -27,11 +27,10 @@ from upstreams.fake_endpoint import (
     serving,
 )
 from wholecall.agent.api import ask
-from wholecall.assembly.outcome import collect
 from wholecall.cli.recordings import load
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Text
+from wholecall.events import Text, collect
 from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.tools.function_tool import tool

@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from wholecall.agent.budget import RunLimits
-from wholecall.assembly.outcome import Outcome
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Call, FaultKind, Reason, Text
+from wholecall.events import Call, FaultKind, Outcome, Reason, Text
 from wholecall.messages import Choice, Message, Mode, Request, Role
 
 FIRST_ROOM = 8_192

@@ -47,10 +47,9 @@ from wholecall.agent.run_events import (
 from wholecall.agent.turn import ReadAnswer, Turn
 from wholecall.arguments.feedback import SkipReason, feedback, skipped
 from wholecall.assembly.finish_reasons import read_hint
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.emulation.choice_enforcement import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, RunWaiting, UpstreamError
-from wholecall.events import Call, Event, Hint, Reason, Rejected, Text
+from wholecall.events import Call, Event, Hint, Outcome, Reason, Rejected, Text
 from wholecall.journal.journal_rows import (
     AnswerRow,
     EndRow,

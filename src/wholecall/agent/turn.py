@@ -8,7 +8,6 @@ from functools import partial
 from typing import Protocol
 
 from wholecall.assembly.assembler import Assembler, CallIds
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.dialect_registry import Means, way_for
 from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler
@@ -16,7 +15,18 @@ from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.rescue import Rescue, RescuingAssembler
 from wholecall.errors import UpstreamError
-from wholecall.events import Call, Event, Grew, Proved, Rejected, Released, Text, copy_call
+from wholecall.events import (
+    Call,
+    Event,
+    Grew,
+    Outcome,
+    Proved,
+    Rejected,
+    Released,
+    Text,
+    collect,
+    copy_call,
+)
 from wholecall.messages import Message, Mode, Part, PastCall, Request, read_offer
 from wholecall.protocols.answer_message import answer_message
 from wholecall.protocols.reader import Reader, Tools, TurnAssembler

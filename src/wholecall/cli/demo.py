@@ -20,10 +20,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from wholecall.agent.budget import default_limits
-from wholecall.assembly.outcome import collect
 from wholecall.cli.model import bring
 from wholecall.errors import MissingExtra, PullFailed, UpstreamError, require_extra
-from wholecall.events import Text
+from wholecall.events import Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.proxy.app import Proxy, make_app

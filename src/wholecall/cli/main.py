@@ -22,11 +22,10 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wholecall import __version__
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import Recording, load, load_tools
 from wholecall.cli.report import as_json, as_text, escape, forget_output, play, watch
 from wholecall.errors import MissingExtra, WholecallError
-from wholecall.events import Event
+from wholecall.events import Event, Outcome, collect
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context

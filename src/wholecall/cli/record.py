@@ -11,11 +11,10 @@ from typing import Annotated, TextIO
 
 import typer
 
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.cli.recordings import load_tools
 from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import UnreadableRecording, WholecallError
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role, read_offer
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.base import Upstream

@@ -19,7 +19,6 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text as Styled
 
-from wholecall.assembly.outcome import Outcome
 from wholecall.events import (
     Call,
     Ended,
@@ -30,6 +29,7 @@ from wholecall.events import (
     Inconsistent,
     OfChoice,
     Opened,
+    Outcome,
     Problem,
     Proved,
     Reasoning,

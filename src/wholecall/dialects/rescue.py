@@ -11,7 +11,6 @@ import msgspec
 
 from wholecall.arguments.coerce import CoercionOptions
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.dialect import Dialect, encode_calls, encode_result, template_of
 from wholecall.dialects.dialect_registry import AUTO, dialect_named, explain_unread
@@ -44,12 +43,14 @@ from wholecall.events import (
     Inconsistent,
     Oddity,
     Opened,
+    Outcome,
     Reason,
     Reasoning,
     Rejected,
     Released,
     Terminated,
     Text,
+    collect,
 )
 from wholecall.messages import Choice, Offer, ReadOffer, ToolSpec, read_offer
 

@@ -14,7 +14,7 @@ import msgspec
 
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import Outcome, collect
+from wholecall.events import Outcome, collect
 from wholecall.messages import ToolSpec, read_offer
 from wholecall.protocols.reader import Reader, Tools
 from wholecall.protocols.registry import CHAT

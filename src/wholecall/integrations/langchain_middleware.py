@@ -22,8 +22,7 @@ from langchain_core.utils.function_calling import (  # type: ignore[import-not-f
 )
 
 from wholecall.arguments.feedback import feedback
-from wholecall.assembly.outcome import Outcome
-from wholecall.events import Call, Rejected
+from wholecall.events import Call, Outcome, Rejected
 from wholecall.integrations import ReceivedCall, check_answer, check_chunks
 from wholecall.messages import Offer, ToolSpec, read_offer
 

@@ -26,8 +26,7 @@ from litellm.types.utils import (  # type: ignore[import-not-found]
     ModelResponseStream,
 )
 
-from wholecall.assembly.outcome import Outcome
-from wholecall.events import Call
+from wholecall.events import Call, Outcome
 from wholecall.integrations import check_chunks, describe
 
 BAD_GATEWAY = 502

@@ -26,7 +26,7 @@ from pydantic_ai.models import CompletedStreamedResponse  # type: ignore[import-
 from pydantic_ai.models.wrapper import WrapperModel  # type: ignore[import-not-found]
 
 from wholecall.arguments.feedback import feedback
-from wholecall.assembly.outcome import Outcome
+from wholecall.events import Outcome
 from wholecall.integrations import ReceivedCall, check_answer, describe
 from wholecall.messages import ToolSpec
 

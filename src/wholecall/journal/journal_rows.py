@@ -20,12 +20,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from wholecall.assembly.outcome import Outcome
 from wholecall.errors import WholecallError
 from wholecall.events import (
     Call,
     Coercion,
     Evidence,
+    Outcome,
     Reasoning,
     Rejected,
     Repair,

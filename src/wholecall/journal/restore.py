@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wholecall.assembly.outcome import Outcome
-from wholecall.events import Call, Text
+from wholecall.events import Call, Outcome, Text
 from wholecall.journal.journal_rows import (
     AnswerRow,
     DecisionRow,

@@ -50,9 +50,6 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.events import (
-    CallSealed as CallSealed,
-)
 from wholecall.messages import (
     Choice,
     Media,

@@ -14,7 +14,6 @@ from typing import Any, Protocol, TypeAlias
 
 from wholecall.arguments.limits import DEFAULT
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import merge_usage
 from wholecall.assembly.verdict import OVERRUN
 from wholecall.errors import ProtocolError
 from wholecall.events import (
@@ -37,6 +36,7 @@ from wholecall.events import (
     Terminated,
     Text,
     Usage,
+    merge_usage,
 )
 from wholecall.messages import ReadOffer, ToolSpec
 from wholecall.protocols.decoder import Payload, PayloadDecoder, count_reasoning

@@ -1,8 +1,7 @@
 """The protocols by name, and all that the rest of the library knows of each.
 
-A protocol is a folder (or one file, if no client speaks it to the proxy) and a line here. The
-folder's `__init__` declares its `RECORD`. Not every
-protocol has all parts: no client speaks Ollama's to the proxy.
+A protocol is a folder and a line here; one that no client speaks to the proxy may be one file. Its
+`RECORD` declares its parts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from typing import Any
 
 from wholecall.arguments.parse import HALVES, Parsed, parse, replace_lone
 from wholecall.assembly.json_scanner import same_json
-from wholecall.assembly.outcome import merge_usage
 from wholecall.errors import ProtocolError, UpstreamError
 from wholecall.events import (
     JSON,
@@ -29,6 +28,7 @@ from wholecall.events import (
     Repeated,
     Text,
     Usage,
+    merge_usage,
 )
 from wholecall.messages import Native, Part, PastCall
 from wholecall.protocols.answer_message import LEFT_OUT, answer_message, own_text

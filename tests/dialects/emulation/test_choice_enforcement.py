@@ -6,9 +6,8 @@ import pytest
 
 from recut import write
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler, ask_again
-from wholecall.events import Call, Evidence, Reason, Rejected, Start
+from wholecall.events import Call, Evidence, Outcome, Reason, Rejected, Start, collect
 from wholecall.messages import Choice, Mode, Special, ToolSpec
 
 NONE = Choice(Mode.NONE)

@@ -15,13 +15,12 @@ from emulated_requests import LENGTH, NOW, PROMPTED, STOP, WEATHER, ask, calls_o
 from example_counts import ends, examples
 from recut import cut_text
 from wholecall.assembly.assembler import Assembler
-from wholecall.assembly.outcome import collect
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.emulation.prompt import Prompt, write_prompt
 from wholecall.dialects.rescue import encode
 from wholecall.errors import InadmissibleTools, UnreadableRequest, UnusableDialect
-from wholecall.events import Start, Text
+from wholecall.events import Start, Text, collect
 from wholecall.messages import (
     CallResult,
     Choice,

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from emulated_requests import NOW, WEATHER, ask, says
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.emulation.emulate import (
     Constraint,
@@ -19,6 +18,7 @@ from wholecall.dialects.emulation.emulate import (
     write_prompted,
 )
 from wholecall.errors import InvalidChoice, UnusableDialect
+from wholecall.events import Outcome, collect
 from wholecall.messages import Choice, Mode, Role, ToolSpec
 from wholecall.protocols.reader import Reader
 

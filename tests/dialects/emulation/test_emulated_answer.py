@@ -8,7 +8,6 @@ import pytest
 
 from emulated_requests import LENGTH, NOW, STOP, WEATHER, ask, calls_of, hear, understand
 from recut import every_cutting
-from wholecall.assembly.outcome import Outcome
 from wholecall.dialects.emulation.emulate import emulate
 from wholecall.dialects.emulation.emulated_answer import MOST_BLANKS
 from wholecall.dialects.rescue import encode
@@ -21,6 +20,7 @@ from wholecall.events import (
     Grew,
     Inconsistent,
     Oddity,
+    Outcome,
     Reasoning,
     Released,
     Start,

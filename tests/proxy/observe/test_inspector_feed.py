@@ -16,8 +16,8 @@ from aiohttp import web
 from proxy_server import KEY, Served, in_loop, proxying, upstream
 from scripted import chunk
 from upstreams.fake_endpoint import ANSWER, always, serving, stream
-from wholecall.assembly.outcome import collect
 from wholecall.cli.recordings import load
+from wholecall.events import collect
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.script import definitions
 from wholecall.proxy.app import make_app

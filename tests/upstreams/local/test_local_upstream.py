@@ -12,9 +12,8 @@ import pytest
 
 from upstreams.fake_endpoint import PATIENCE
 from upstreams.local.fake_runtime import count_starts, program
-from wholecall.assembly.outcome import Outcome, collect
 from wholecall.errors import UnknownModel, UpstreamError
-from wholecall.events import Text
+from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from wholecall.assembly.outcome import Outcome
 from wholecall.events import (
     Call,
     Delta,
@@ -20,6 +19,7 @@ from wholecall.events import (
     Event,
     Hint,
     Opened,
+    Outcome,
     Reason,
     Rejected,
     Released,

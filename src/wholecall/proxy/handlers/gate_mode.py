@@ -35,7 +35,6 @@ from wholecall.agent.turn import PASSING, ReadAnswer, Turn
 from wholecall.arguments.argument_reader import RefusedArguments, read_arguments
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.json_scanner import same_json
-from wholecall.assembly.outcome import Outcome
 from wholecall.errors import UpstreamError
 from wholecall.events import (
     Call,
@@ -43,6 +42,7 @@ from wholecall.events import (
     Event,
     Hint,
     OfChoice,
+    Outcome,
     ProviderBlock,
     Reasoning,
     Rejected,

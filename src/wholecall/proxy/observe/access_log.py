@@ -31,7 +31,6 @@ from wholecall.agent.run_events import (
     TurnRetried,
     TurnStarted,
 )
-from wholecall.assembly.outcome import merge_usage
 from wholecall.dialects.provenance import RESCUED
 from wholecall.events import (
     Call,
@@ -43,6 +42,7 @@ from wholecall.events import (
     Released,
     Text,
     Usage,
+    merge_usage,
 )
 from wholecall.proxy.config.schema import LogConfig
 from wholecall.proxy.http.refusals import HttpRefusal

@@ -17,10 +17,18 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.utils import floatToGoString
 
 from wholecall.agent.run_events import ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
-from wholecall.assembly.outcome import merge_usage
 from wholecall.dialects.provenance import RESCUED
 from wholecall.errors import UpstreamError
-from wholecall.events import Ended, Inconsistent, Oddity, Reason, Rejected, Released, Usage
+from wholecall.events import (
+    Ended,
+    Inconsistent,
+    Oddity,
+    Reason,
+    Rejected,
+    Released,
+    Usage,
+    merge_usage,
+)
 from wholecall.proxy.observe.taps import (
     AnswerBegan,
     Exchange,

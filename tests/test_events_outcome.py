@@ -2,8 +2,8 @@
 
 import pytest
 
-from wholecall.assembly.outcome import FIGURES, Outcome, collect, merge_usage
 from wholecall.events import (
+    FIGURES,
     Call,
     Ended,
     Event,
@@ -17,6 +17,7 @@ from wholecall.events import (
     Oddity,
     OfChoice,
     Opened,
+    Outcome,
     Proved,
     ProviderBlock,
     Reason,
@@ -26,6 +27,8 @@ from wholecall.events import (
     Repeated,
     Text,
     Usage,
+    collect,
+    merge_usage,
 )
 
 
