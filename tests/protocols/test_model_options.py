@@ -124,7 +124,7 @@ ROWS: list[tuple[str, str, ModelOptions, dict[str, Any]]] = [
         "gemini",
         "gemini-2.5-flash",
         effort("none"),
-        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 128}}},
+        {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}},
     ),
     ("gemini", "gemini-2.0-flash", effort("high"), {}),
     # Ollama
@@ -133,6 +133,72 @@ ROWS: list[tuple[str, str, ModelOptions, dict[str, Any]]] = [
     ("ollama", "qwen3:8b", effort("none"), {"think": False}),
     ("ollama", "llama3", effort("low"), {}),
 ]
+
+
+# What the providers' own pages, and trials of their APIs, say that each model takes.
+EFFORTS: list[tuple[str, str, dict[str, str]]] = [
+    ("openai-responses", "gpt-5-codex", {"minimal": "low", "max": "high"}),
+    ("openai-responses", "gpt-5-pro", {"low": "high"}),
+    ("openai-responses", "gpt-5.1-chat-latest", {"high": "medium"}),
+    ("openai-responses", "gpt-5.1-codex", {"none": "low", "xhigh": "high"}),
+    ("openai-responses", "gpt-5.1-codex-max", {"none": "low", "xhigh": "xhigh"}),
+    ("openai-responses", "gpt-5.2-pro", {"low": "medium", "max": "xhigh"}),
+    ("openai-responses", "gpt-5.3-codex", {"minimal": "low", "xhigh": "xhigh"}),
+    ("openai-responses", "gpt-5.5", {"none": "none", "minimal": "none", "max": "xhigh"}),
+    ("openai-responses", "gpt-5.6-sol", {"none": "none", "max": "max"}),
+    ("openai-responses", "gpt-6-astra", {"none": "low", "max": "max"}),
+    ("openai-responses", "o3-deep-research", {"high": "medium"}),
+    ("openai-responses", "gpt-5.3-chat-latest", {"high": ""}),
+    ("openai-chat", "gpt-5.6-sol", {"max": "max"}),
+    ("openai-chat", "gpt-6-astra", {"max": "xhigh"}),
+    ("openai-chat", "gemini-2.5-pro", {"none": "low"}),
+    ("openai-chat", "gemini-3-flash-preview", {"none": "minimal"}),
+    ("openai-chat", "gemini-2.0-flash", {"low": ""}),
+    ("openai-chat", "deepseek-v4-pro", {"low": "high", "xhigh": "high", "max": "max"}),
+    ("gemini", "gemini-3-pro-preview", {"medium": "low", "max": "high"}),
+    ("gemini", "gemini-3.1-pro-preview", {"minimal": "low", "medium": "medium"}),
+    ("gemini", "gemini-3.1-flash-lite", {"none": "minimal"}),
+    ("gemini", "gemini-3.5-flash", {"minimal": "minimal"}),
+    ("gemini", "gemini-3.8-flash", {"minimal": "low", "xhigh": "high"}),
+    ("gemini-interactions", "gemini-3.8-flash", {"none": "low"}),
+    ("anthropic", "claude-sonnet-4-6", {"xhigh": "high", "max": "max"}),
+    ("anthropic", "claude-mythos-preview", {"xhigh": "high"}),
+    ("anthropic", "claude-opus-5-5", {"xhigh": "xhigh", "none": "low"}),
+    ("anthropic", "claude-haiku-4-5", {"high": ""}),
+]
+BUDGETS = [
+    ("gemini-2.5-pro", "none", 128),
+    ("gemini-2.5-pro", "max", 32_000),
+    ("gemini-2.5-flash", "max", 24_576),
+    ("gemini-2.5-flash", "minimal", 1024),
+    ("gemini-2.5-flash-lite", "none", 0),
+]
+_PATHS = {
+    "openai-chat": ("reasoning_effort",),
+    "openai-responses": ("reasoning", "effort"),
+    "gemini": ("generationConfig", "thinkingConfig", "thinkingLevel"),
+    "gemini-interactions": ("generation_config", "thinking_level"),
+    "anthropic": ("output_config", "effort"),
+}
+
+
+@pytest.mark.parametrize(("protocol", "model", "words"), EFFORTS)
+def test_each_model_gets_the_nearest_effort_that_it_takes(
+    protocol: str, model: str, *, words: dict[str, str]
+) -> None:
+    for word, expected in words.items():
+        found: Any = added(protocol, model, effort(word))
+        for name in _PATHS[protocol]:
+            found = found.get(name, {})
+        assert (word, found or "") == (word, expected)
+
+
+@pytest.mark.parametrize(("model", "word", "tokens"), BUDGETS)
+def test_a_model_that_takes_a_number_gets_one_within_its_limits(
+    model: str, word: str, *, tokens: int
+) -> None:
+    expected = {"generationConfig": {"thinkingConfig": {"thinkingBudget": tokens}}}
+    assert added("gemini", model, effort(word)) == expected
 
 
 @pytest.mark.parametrize(("protocol", "model", "options", "expected"), ROWS)
@@ -266,6 +332,8 @@ def test_who_thinks_has_no_temperature() -> None:
         ("claude-opus-4-5", None, 64_000),
         ("anthropic/claude-opus-4-6", 200_000, 128_000),
         ("claude-sonnet-4-5", 200_000, 64_000),
+        ("claude-sonnet-4-6", None, 64_000),
+        ("claude-haiku-5-5", None, 128_000),
         ("claude-sonnet-4-5", 5, 5),
         ("glm-5", None, 8192),
         ("glm-5", 200_000, 200_000),

@@ -81,6 +81,7 @@ from wholecall.protocols.decoder import (
 from wholecall.protocols.gemini.request import SIGNATURE, find_signature
 from wholecall.protocols.history import Target
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
+from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.registry import OBJECTS, UpstreamSide, WireProtocol
 from wholecall.protocols.request_fields import (
     SAMPLING,
@@ -331,12 +332,13 @@ def encode(request: Request, _: Target | None = None) -> dict[str, Any]:
     system = [message.text for message in request.messages if message.role is Role.SYSTEM]
     messages = [message for message in request.messages if message.role is not Role.SYSTEM]
     tools = _write_tools(request)
+    options = foreign_options(request, PROTOCOL)
     config = {
         "temperature": request.temperature,
         "top_p": request.top_p,
         "max_output_tokens": request.max_tokens,
         "stop_sequences": list(request.stop) or None,
-        "thinking_level": foreign_options(request, PROTOCOL).effort_among(_LEVELS),
+        "thinking_level": options.effort_among(efforts_of(request.model) or _LEVELS),
         "tool_choice": _write_choice(request.choice) if request.tools else None,
     }
     body = {

@@ -265,7 +265,8 @@ _CLAUDE = AnthropicTraits(most_output=64_000)
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _NEWER_CLAUDE = AnthropicTraits(sampling=False, efforts=_EFFORTS, most_output=128_000)
 # Effort and adaptive thinking came with 4.6; `xhigh` came later.
-_CLAUDE_4_6 = AnthropicTraits(efforts=("low", "medium", "high", "max"), most_output=128_000)
+_OPUS_4_6 = AnthropicTraits(efforts=("low", "medium", "high", "max"), most_output=128_000)
+_SONNET_4_6 = replace(_OPUS_4_6, most_output=64_000)
 _CLAUDE_3 = AnthropicTraits(thinks=False, most_output=4096)
 _CLAUDE_3_5 = AnthropicTraits(thinks=False, most_output=8192)
 _OPUS_4 = AnthropicTraits(most_output=32_000)
@@ -277,8 +278,9 @@ _IMITATOR = AnthropicTraits(
 _MODELS: tuple[tuple[str, AnthropicTraits], ...] = (
     ("claude-opus-4-7", _NEWER_CLAUDE),
     ("claude-opus-4-8", _NEWER_CLAUDE),
-    ("claude-opus-4-6", _CLAUDE_4_6),
-    ("claude-sonnet-4-6", _CLAUDE_4_6),
+    ("claude-mythos-preview", replace(_NEWER_CLAUDE, efforts=_OPUS_4_6.efforts)),
+    ("claude-opus-4-6", _OPUS_4_6),
+    ("claude-sonnet-4-6", _SONNET_4_6),
     ("claude-opus-4-5", _CLAUDE),
     ("claude-2", _CLAUDE_3),
     ("claude-3-7", _CLAUDE),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -34,8 +34,9 @@ from wholecall.messages import (
     ToolSpec,
 )
 from wholecall.protocols.decoder import present
-from wholecall.protocols.history import Target
+from wholecall.protocols.history import Target, find_by_model
 from wholecall.protocols.history_repair import AnsweredCall, CallExchange, pair
+from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.request_fields import (
     SAMPLING,
     complete,
@@ -114,16 +115,30 @@ def _write_config(request: Request) -> dict[str, Any]:
     return present(config)
 
 
-_BY_TOKENS = re.compile(r"gemini-2\.5\b")
 _BY_LEVEL = re.compile(r"gemini-([3-9]|\d\d)\b")
-# `minimal` is for the small models, and none can be switched off.
-_LEVELS = ("low", "medium", "high")
-_MOST_TOKENS = 24_576
+
+
+class _Budget(NamedTuple):
+    """The tokens of thinking that a model takes."""
+
+    least: int
+    most: int
+    optional: bool
+    """True if it can also be told not to think."""
+
+
+# Models that take a number (https://ai.google.dev/gemini-api/docs/thinking#set-budget).
+_BUDGETS = (
+    ("gemini-2.5-pro", _Budget(128, 32_768, optional=False)),
+    ("gemini-2.5-flash-lite", _Budget(512, 24_576, optional=True)),
+    ("gemini-2.5", _Budget(1, 24_576, optional=True)),
+)
 
 
 def carried_options(request: Request) -> frozenset[str]:
     """Return the options that the upstream of a request takes."""
-    thinks = _BY_TOKENS.search(request.model) or _BY_LEVEL.search(request.model)
+    model = request.model
+    thinks = find_by_model(model, _BUDGETS, other=None) or _BY_LEVEL.search(model)
     return SAMPLING | {"effort"} if thinks else SAMPLING
 
 
@@ -132,11 +147,13 @@ def _write_thinking(request: Request) -> dict[str, Any] | None:
     if not options.level:
         return None
     if _BY_LEVEL.search(request.model):
-        return {"thinkingLevel": options.effort_among(_LEVELS)}
-    if _BY_TOKENS.search(request.model):
-        # The large model always thinks; 128 is the least that it takes.
-        return {"thinkingBudget": min(max(options.tokens, 128), _MOST_TOKENS)}
-    return None
+        return {"thinkingLevel": options.effort_among(efforts_of(request.model))}
+    budget = find_by_model(request.model, _BUDGETS, other=None)
+    if budget is None:
+        return None
+    if budget.optional and options.level == "none":
+        return {"thinkingBudget": 0}
+    return {"thinkingBudget": min(max(options.tokens, budget.least), budget.most)}
 
 
 # ── Contents ────────────────────────────────────────────────────────────────────────

@@ -273,25 +273,56 @@ _CHAT: tuple[tuple[str, ChatTraits], ...] = (
 
 _SOME = ("low", "medium", "high")
 _WIDE = ("none", *_SOME, "xhigh")
-# The efforts that models take. To one that does not think, most servers refuse the field.
+_DEEP = (*_SOME, "xhigh")
+_PRO = ("medium", "high", "xhigh")
+_SMALL = ("minimal", *_SOME)
+# The efforts that models take. To one that does not think, most servers refuse the field. Those of
+# OpenAI's were tried one by one in the Responses API
+# (https://github.com/enricoros/big-AGI/issues/1159).
 _EFFORTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("gpt-oss", _SOME),
     ("gpt-3", ()),
     ("gpt-4", ()),
     ("gpt-5-chat", ()),
+    ("gpt-5-codex", _SOME),
     ("gpt-5-pro", ("high",)),
+    ("gpt-5.1-chat", ("medium",)),
+    ("gpt-5.1-codex-max", _DEEP),
+    ("gpt-5.1-codex", _SOME),
     ("gpt-5.1", ("none", *_SOME)),
+    ("gpt-5.2-chat", ("medium",)),
+    ("gpt-5.2-codex", _DEEP),
+    ("gpt-5.3-chat", ()),
+    ("gpt-5.3-codex", _DEEP),
+    ("gpt-5.2-pro", _PRO),
+    ("gpt-5.4-pro", _PRO),
+    ("gpt-5.5-pro", _PRO),
+    ("gpt-5.6", (*_WIDE, "max")),
     ("gpt-5.", _WIDE),
-    ("gpt-5", ("minimal", *_SOME)),
-    ("gpt-", _WIDE),
+    ("gpt-5", _SMALL),
+    ("gpt-6", (*_DEEP, "max")),
+    ("gpt-", _DEEP),
+    ("codex-mini", _SOME),
     ("o1-mini", ()),
     ("o1-preview", ()),
+    ("o3-deep-research", ("medium",)),
+    ("o4-mini-deep-research", ("medium",)),
     ("o1", _SOME),
     ("o3", _SOME),
     ("o4", _SOME),
+    # https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/thinking
+    ("gemini-1", ()),
+    ("gemini-2.0", ()),
+    ("gemini-2.5-pro", _SOME),
     ("gemini-2.5", ("none", *_SOME)),
-    ("gemini-3", ("minimal", *_SOME)),
+    ("gemini-3-pro", ("low", "high")),
+    ("gemini-3-flash", _SMALL),
+    ("gemini-3.1-flash", _SMALL),
+    ("gemini-3.5-flash", _SMALL),
+    ("gemini-", _SOME),
     ("grok-3-mini", ("low", "high")),
+    ("grok-4.3", ("none", *_SOME)),
+    ("deepseek-v4", ("high", "max")),
 )
 # With tools, OpenAI takes the effort of these models in Responses only.
 _NO_EFFORT_WITH_TOOLS = ("gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6")
@@ -305,7 +336,11 @@ def efforts_of(model: str) -> tuple[str, ...]:
 def chat_efforts(model: str, *, tools: bool) -> tuple[str, ...]:
     """Return the efforts that a model takes in chat completions."""
     name = model.lower().rpartition("/")[2]
-    return () if tools and name.startswith(_NO_EFFORT_WITH_TOOLS) else efforts_of(model)
+    if tools and name.startswith(_NO_EFFORT_WITH_TOOLS):
+        return ()
+    # The largest of GPT-6 is for Responses only (https://github.com/BerriAI/litellm-docs/pull/1173).
+    highest = "max" if name.startswith("gpt-6") else None
+    return tuple(word for word in efforts_of(model) if word != highest)
 
 
 def chat_traits(model: str) -> ChatTraits:
