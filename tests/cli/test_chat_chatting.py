@@ -21,13 +21,13 @@ import pytest
 from rich.console import Console
 
 from upstreams.fake_endpoint import PATIENCE
-from upstreams.local.fake_runtime import program
+from upstreams.fake_runtime import program
 from wholecall.cli.chat import Chat, converse, say_what_is_awaited
 from wholecall.cli.chat_view import ChatView
 from wholecall.errors import UpstreamError
 from wholecall.events import Text
 from wholecall.messages import Message, Request, Role
-from wholecall.upstreams.local.local_upstream import LocalUpstream
+from wholecall.upstreams.local_upstream import LocalUpstream
 from wholecall.upstreams.providers import Route
 from wholecall.upstreams.replay import ReplayUpstream
 

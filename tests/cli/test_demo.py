@@ -28,7 +28,7 @@ from wholecall import errors
 from wholecall.cli import demo as cli_demo
 from wholecall.cli.demo import choose_model, demo, find_port
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.local import model_process
+from wholecall.upstreams import model_process
 
 LAST_LINE = "Ctrl-C ends it.\n"
 PROGRAM = [sys.executable, "-m", "wholecall", "demo"]

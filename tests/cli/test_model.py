@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wholecall.cli import main, model
-from wholecall.upstreams.local.model_files import load_catalogue
+from wholecall.upstreams.model_files import load_catalogue
 
 SMALL = "smollm2-135m"
 MISSING = "not downloaded: wholecall model pull"

@@ -8,12 +8,10 @@ from wholecall.arguments.argument_reader import Arguments, read_arguments
 from wholecall.errors import UnknownModel
 from wholecall.faults.scenarios import (
     SCENARIOS,
-    addresses,
-    arguments,
+    calls,
     failures,
     find_scenario,
     sound,
-    texts,
 )
 from wholecall.faults.script import (
     EVERYWHERE,
@@ -30,9 +28,9 @@ GROUPS = (
     sound.SCENARIOS,
     failures.CUT_SCENARIOS,
     failures.FINISH_SCENARIOS,
-    addresses.SCENARIOS,
-    arguments.SCENARIOS,
-    texts.SCENARIOS,
+    calls.ADDRESS_SCENARIOS,
+    calls.ARGUMENT_SCENARIOS,
+    calls.TEXT_SCENARIOS,
     failures.REFUSAL_SCENARIOS,
 )
 OFFER = {tool.name: tool for tool in TOOLS}

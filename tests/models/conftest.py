@@ -11,8 +11,8 @@ from typing import TypeVar
 import pytest
 
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.local.local_upstream import LocalUpstream, find_file
-from wholecall.upstreams.local.model_process import LocalSettings
+from wholecall.upstreams.local_upstream import LocalUpstream, find_file
+from wholecall.upstreams.model_process import LocalSettings
 
 _T = TypeVar("_T")
 # A small model on a busy machine writes some tokens a second.

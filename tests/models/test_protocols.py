@@ -15,8 +15,8 @@ from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.local.local_upstream import find_file
-from wholecall.upstreams.local.model_process import ModelProcess, ServerOrder
+from wholecall.upstreams.local_upstream import find_file
+from wholecall.upstreams.model_process import ModelProcess, ServerOrder
 
 KEY = secrets.token_urlsafe(16)
 QUESTION = (Message(Role.USER, (Text("Say hello."),)),)

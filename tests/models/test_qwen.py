@@ -7,7 +7,7 @@ import pytest
 from eval.evaluate import ask
 from eval.questions import ONE_CALL, Verdict, judge
 from models.conftest import Model
-from wholecall.upstreams.local.local_upstream import LocalUpstream
+from wholecall.upstreams.local_upstream import LocalUpstream
 
 NAME = "local/qwen2.5-coder-1.5b"
 LEAST_RIGHT = 27

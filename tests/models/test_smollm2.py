@@ -12,7 +12,7 @@ from wholecall.agent.turn import sender_for
 from wholecall.errors import UpstreamError
 from wholecall.events import Event, Grew, Reason, Rejected, Released, Text, collect
 from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
-from wholecall.upstreams.local.local_upstream import LocalUpstream
+from wholecall.upstreams.local_upstream import LocalUpstream
 
 NAME = "local/smollm2"
 LIGHT: dict[str, Any] = {

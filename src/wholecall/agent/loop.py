@@ -47,7 +47,6 @@ from wholecall.agent.run_events import (
 from wholecall.agent.turn import ReadAnswer, Turn
 from wholecall.arguments.feedback import SkipReason, feedback, skipped
 from wholecall.assembly.finish_reasons import read_hint
-from wholecall.dialects.emulation.choice_enforcement import MOST_TIMES_ASKED, ask_again
 from wholecall.errors import RunFailed, RunWaiting, UpstreamError
 from wholecall.events import Call, Event, Hint, Outcome, Reason, Rejected, Text
 from wholecall.journal.journal_rows import (
@@ -62,6 +61,7 @@ from wholecall.journal.journal_rows import (
 from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import RunJournal, RunStatus
 from wholecall.messages import CallResult, Choice, Message, Mode, Request, Result, Role
+from wholecall.protocols.reader import MOST_TIMES_ASKED, ask_again
 
 LAST_ANSWER_SECONDS = 30.0
 """Seconds for the last answer if the run's time is over."""

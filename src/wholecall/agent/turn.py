@@ -10,7 +10,6 @@ from typing import Protocol
 from wholecall.assembly.assembler import Assembler, CallIds
 from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.dialect_registry import Means, way_for
-from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler
 from wholecall.dialects.emulation.emulate import Constraint, emulate
 from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.rescue import Rescue, RescuingAssembler
@@ -29,7 +28,7 @@ from wholecall.events import (
 )
 from wholecall.messages import Message, Mode, Part, PastCall, Request, read_offer
 from wholecall.protocols.answer_message import answer_message
-from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.protocols.reader import EnforcingAssembler, Reader, Tools, TurnAssembler
 from wholecall.protocols.registry import limit_of
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer, EndOfStream, Upstream, once, traits_of

@@ -35,8 +35,8 @@ from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import PREFIX
-from wholecall.upstreams.local.local_upstream import LocalUpstream
-from wholecall.upstreams.local.model_files import DEFAULT, models_folder
+from wholecall.upstreams.local_upstream import LocalUpstream
+from wholecall.upstreams.model_files import DEFAULT, models_folder
 from wholecall.upstreams.providers import Route
 
 

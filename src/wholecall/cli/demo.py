@@ -41,9 +41,9 @@ from wholecall.scripted_model import NAME, PROTOCOL, TOOLS, ScriptedModel
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import PREFIX
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
-from wholecall.upstreams.local.local_upstream import find_file
-from wholecall.upstreams.local.model_files import DEFAULT, SUFFIX, find_model, models_folder
-from wholecall.upstreams.local.model_process import demand_fit, demand_memory
+from wholecall.upstreams.local_upstream import find_file
+from wholecall.upstreams.model_files import DEFAULT, SUFFIX, find_model, models_folder
+from wholecall.upstreams.model_process import demand_fit, demand_memory
 from wholecall.upstreams.retry import RetryPolicy
 
 # The proxy of the demo: one model, four example tools that run here, and the inspector.

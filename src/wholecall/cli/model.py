@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from wholecall.cli.report import escape
 from wholecall.errors import PullFailed
 from wholecall.upstreams.base import PREFIX
-from wholecall.upstreams.local.model_files import (
+from wholecall.upstreams.model_files import (
     DEFAULT,
     LocalModel,
     find_model,

@@ -14,13 +14,6 @@ from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.char_stream import BLANKS, MOST_BLANKS, Markers, markers_of
 from wholecall.dialects.dialect import Dialect, encode_calls, encode_result, template_of
 from wholecall.dialects.dialect_registry import AUTO, dialect_named, explain_unread
-from wholecall.dialects.emulation.choice_enforcement import (
-    JUDGED,
-    PLANNED,
-    ChoiceGate,
-    ChoiceRefusal,
-    reject,
-)
 from wholecall.dialects.engine import FENCE, CallPosition, Engine, vocabulary_of
 from wholecall.dialects.parser_context import Found, Given, Retracted
 from wholecall.dialects.provenance import (
@@ -53,6 +46,13 @@ from wholecall.events import (
     collect,
 )
 from wholecall.messages import Choice, Offer, ReadOffer, ToolSpec, read_offer
+from wholecall.protocols.reader import (
+    JUDGED,
+    PLANNED,
+    ChoiceGate,
+    ChoiceRefusal,
+    reject,
+)
 
 # The remains of a format's markers in the text after a native call.
 #

@@ -52,6 +52,7 @@ from wholecall.proxy.observe.metrics import MetricsRegistry, MetricsTap, Names
 from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.observe.taps import Tap
 from wholecall.proxy.observe.traces import find_trace_tap
+from wholecall.proxy.preflight import Readiness
 from wholecall.proxy.routes.client_route import (
     CHAT_CLIENT,
     MESSAGES_CLIENT,
@@ -61,7 +62,6 @@ from wholecall.proxy.routes.client_route import (
 )
 from wholecall.proxy.routes.count_tokens import COUNTS, TokenCounter
 from wholecall.proxy.routes.forwarded_routes import Forwarder
-from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.routes.models import ModelCatalog
 from wholecall.proxy.routes.responses import (
     make_compact_routes,

@@ -1,13 +1,16 @@
-"""Find what would keep the proxy from starting, before it listens."""
+"""Find what would keep the proxy from starting, before it listens; later, what it cannot reach."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from yarl import URL
 
 from wholecall.errors import ToolServerFailed
 from wholecall.proxy.config.load import Loaded
@@ -18,14 +21,15 @@ from wholecall.proxy.config.schema import (
     McpTool,
     Position,
 )
+from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.http.api_keys import find_key_trouble, needs_keys
 from wholecall.proxy.observe.inspector_feed import STORE_FILE
 from wholecall.proxy.observe.metrics import FOLDER
-from wholecall.proxy.routes.health import Readiness
 from wholecall.proxy.service_builder import load_functions, make_models, responses_path, state_path
 from wholecall.storage import find_trouble
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
+from wholecall.upstreams.http import find_proxy
 from wholecall.upstreams.providers import check_environment, find_lack
 
 _KEYS = ("keys", "path")
@@ -168,3 +172,53 @@ async def probe_upstreams(loaded: Loaded, environ: Mapping[str, str]) -> Preflig
             await route.close()
     paths = [("models", name, "upstream") for name, there in reached.items() if not there]
     return PreflightProbe(tuple(loaded.blame(path, _UNREACHABLE) for path in paths))
+
+
+# ── Readiness ─────────────────────────────────────────────────────────────────────────
+
+
+FRESH_SECONDS = 10.0
+"""Seconds for which a result is cached."""
+_CONNECT_SECONDS = 3.0
+
+
+class Readiness:
+    """Knocks at the upstreams: a connection that opens is enough."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._environ = environ
+        self._clock = clock
+        self._asking = asyncio.Lock()
+        self._asked_at = float("-inf")
+        self._reached: Mapping[str, bool] = {}
+
+    async def check(self, models: Iterable[ModelRoute]) -> Mapping[str, bool]:
+        """For each model, whether its upstream can be reached."""
+        async with self._asking:  # who comes meanwhile waits for the same answer
+            return await self._check(models)
+
+    async def _check(self, models: Iterable[ModelRoute]) -> Mapping[str, bool]:
+        if self._clock() - self._asked_at >= FRESH_SECONDS:
+            places = {route.name: route.place for route in models if route.place}
+            unique = sorted(set(places.values()))
+            opened = await asyncio.gather(*(self._knock(URL(place)) for place in unique))
+            reached = dict(zip(unique, opened, strict=True))
+            self._reached = {name: reached[place] for name, place in places.items()}
+            self._asked_at = self._clock()
+        return self._reached
+
+    async def _knock(self, url: URL) -> bool:
+        target = find_proxy(url, self._environ) or url
+        place = URL(str(target))
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, writer = await asyncio.open_connection(place.host, place.port)
+        except OSError:
+            return False
+        writer.close()
+        return True

@@ -14,8 +14,8 @@ from wholecall.upstreams.base import PREFIX, Upstream
 from wholecall.upstreams.endpoint import check_header, parse_address
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.litellm import LiteLLMUpstream
-from wholecall.upstreams.local.local_upstream import LocalUpstream, find_file
-from wholecall.upstreams.local.model_files import SUFFIX
+from wholecall.upstreams.local_upstream import LocalUpstream, find_file
+from wholecall.upstreams.model_files import SUFFIX
 
 _LITELLM = "litellm"
 _LOCAL = PREFIX.rstrip("/")

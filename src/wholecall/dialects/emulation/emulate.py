@@ -14,7 +14,6 @@ from wholecall.arguments.validate import require_admissible
 from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.dialect import Dialect, Template, encode_calls, encode_result, template_of
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
-from wholecall.dialects.emulation.choice_enforcement import ChoiceGate
 from wholecall.dialects.emulation.constrained import answer_schema, write_grammar
 from wholecall.dialects.emulation.emulated_answer import EmulatedAssembler, opening
 from wholecall.dialects.emulation.prompt import (
@@ -46,7 +45,7 @@ from wholecall.messages import (
     Role,
     read_offer,
 )
-from wholecall.protocols.reader import Reader, Tools, TurnAssembler
+from wholecall.protocols.reader import ChoiceGate, Reader, Tools, TurnAssembler
 from wholecall.protocols.registry import decode_choice, encode_choice, limit_of
 from wholecall.protocols.request_fields import speak
 

@@ -11,7 +11,6 @@ import msgspec
 from wholecall.dialects.char_stream import BLANKS
 from wholecall.dialects.dialect import Template, encode_calls
 from wholecall.dialects.dialect_registry import explain_unread
-from wholecall.dialects.emulation.choice_enforcement import PLANNED, ChoiceGate, ChoiceRefusal
 from wholecall.dialects.engine import IN_A_SENTENCE, Engine
 from wholecall.dialects.parser_context import Found, Given, Retracted
 from wholecall.dialects.provenance import FoundCall, Provenance, calls_in, quoted
@@ -31,7 +30,7 @@ from wholecall.events import (
     Text,
 )
 from wholecall.messages import Offer
-from wholecall.protocols.reader import TurnAssembler
+from wholecall.protocols.reader import PLANNED, ChoiceGate, ChoiceRefusal, TurnAssembler
 
 _HOLE = re.compile(r"\{(name|name_json|index)\}")
 _NAME = re.compile(r"\{name(_json)?\}")

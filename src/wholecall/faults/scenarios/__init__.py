@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from wholecall.errors import UnknownModel
-from wholecall.faults.scenarios import addresses, arguments, failures, sound, texts
+from wholecall.faults.scenarios import calls, failures, sound
 from wholecall.faults.script import Scenario
 
 PREFIX = "faults/"
@@ -18,9 +18,9 @@ SCENARIOS: dict[str, Scenario] = {
         sound.SCENARIOS,
         failures.CUT_SCENARIOS,
         failures.FINISH_SCENARIOS,
-        addresses.SCENARIOS,
-        arguments.SCENARIOS,
-        texts.SCENARIOS,
+        calls.ADDRESS_SCENARIOS,
+        calls.ARGUMENT_SCENARIOS,
+        calls.TEXT_SCENARIOS,
         failures.REFUSAL_SCENARIOS,
     )
 }

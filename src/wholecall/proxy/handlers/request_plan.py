@@ -51,7 +51,7 @@ from wholecall.proxy.http.client_request import (
     ClientRequest,
     UnsupportedField,
 )
-from wholecall.proxy.http.request_limits import LARGE, check_size
+from wholecall.proxy.http.refusals import LARGE, check_size
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Upstream

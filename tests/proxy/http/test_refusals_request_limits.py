@@ -11,7 +11,7 @@ import pytest
 
 from wholecall.errors import UnreadableRequest
 from wholecall.proxy.config.schema import ServerLimits
-from wholecall.proxy.http.request_limits import MOST_VALUES, check_size
+from wholecall.proxy.http.refusals import MOST_VALUES, check_size
 
 LIMITS = ServerLimits(messages=20, parts=30, calls=10, tools=5, tool_bytes=2000)
 TEXT = {"type": "text", "text": "[{,"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wholecall.upstreams.local.model_files import list_files, models_folder
+from wholecall.upstreams.model_files import list_files, models_folder
 
 HOME = Path.home()
 

@@ -7,7 +7,7 @@ import asyncio
 from proxy_server import in_loop
 from upstreams.fake_endpoint import good, serving
 from wholecall.proxy.handlers.request_plan import ModelRoute
-from wholecall.proxy.routes.health import FRESH_SECONDS, Readiness
+from wholecall.proxy.preflight import FRESH_SECONDS, Readiness
 from wholecall.upstreams.replay import ReplayUpstream
 
 NOWHERE = "http://127.0.0.1:9/v1"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from upstreams.fake_endpoint import PATIENCE
-from upstreams.local.fake_runtime import ORDER, count_starts, program
+from upstreams.fake_runtime import ORDER, count_starts, program
 from wholecall.errors import UpstreamError
-from wholecall.upstreams.local import model_process
-from wholecall.upstreams.local.model_process import (
+from wholecall.upstreams import model_process
+from wholecall.upstreams.model_process import (
     LONGEST_DELAY,
     STEADY_SECONDS,
     ModelKeeper,

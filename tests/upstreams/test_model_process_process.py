@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from upstreams.fake_endpoint import PATIENCE
-from upstreams.local.fake_runtime import ORDER, program
+from upstreams.fake_runtime import ORDER, program
 from wholecall.errors import MissingExtra, UpstreamError
-from wholecall.upstreams.local.model_process import ModelProcess
+from wholecall.upstreams.model_process import ModelProcess
 
 
 def test_it_loads_serves_and_ends(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from wholecall.upstreams.local.model_process import ServerOrder
+from wholecall.upstreams.model_process import ServerOrder
 
 PROGRAM = Path(__file__).with_name("fake_model.py")
 ORDER = ServerOrder(

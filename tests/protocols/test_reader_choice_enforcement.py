@@ -6,9 +6,9 @@ import pytest
 
 from recut import write
 from wholecall.assembly.assembler import Assembler
-from wholecall.dialects.emulation.choice_enforcement import EnforcingAssembler, ask_again
 from wholecall.events import Call, Evidence, Outcome, Reason, Rejected, Start, collect
 from wholecall.messages import Choice, Mode, Special, ToolSpec
+from wholecall.protocols.reader import EnforcingAssembler, ask_again
 
 NONE = Choice(Mode.NONE)
 REQUIRED = Choice(Mode.REQUIRED)

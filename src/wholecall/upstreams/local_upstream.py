@@ -19,8 +19,8 @@ from wholecall.upstreams.base import Answer
 from wholecall.upstreams.connection_pool import ConnectionPool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.http_connection import Timeouts, read_some
-from wholecall.upstreams.local.model_files import SUFFIX, find_model, models_folder
-from wholecall.upstreams.local.model_process import (
+from wholecall.upstreams.model_files import SUFFIX, find_model, models_folder
+from wholecall.upstreams.model_process import (
     CODE,
     PROGRAM,
     LocalSettings,

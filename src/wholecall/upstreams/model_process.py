@@ -136,7 +136,7 @@ def _read(path: Path) -> str:
 # One process that serves one model, from its start to its end.
 
 
-PROGRAM = (sys.executable, "-m", "wholecall.upstreams.local.model_process")
+PROGRAM = (sys.executable, "-m", "wholecall.upstreams.model_process")
 ENDING_SECONDS = 5.0
 """Seconds to end after a request to stop. Then it is killed."""
 _KEPT_LINES = 40
@@ -357,7 +357,7 @@ def _in_thread(load: Callable[[], str]) -> Future[str]:
     return loading
 
 
-# ── Inside the process: `python -m wholecall.upstreams.local.model_process` ──────────
+# ── Inside the process: `python -m wholecall.upstreams.model_process` ──────────
 
 
 CACHE_MEGABYTES = 256

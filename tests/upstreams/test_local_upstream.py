@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from upstreams.fake_endpoint import PATIENCE
-from upstreams.local.fake_runtime import count_starts, program
+from upstreams.fake_runtime import count_starts, program
 from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings
-from wholecall.upstreams.local.local_upstream import MOST_WAYS, LocalUpstream, find_file
-from wholecall.upstreams.local.model_process import LocalSettings
+from wholecall.upstreams.local_upstream import MOST_WAYS, LocalUpstream, find_file
+from wholecall.upstreams.model_process import LocalSettings
 from wholecall.upstreams.providers import find_upstream
 
 
@@ -159,7 +159,7 @@ def test_a_file_that_is_no_model_starts_nothing(tmp_path: Path) -> None:
 PARENT = """
 import asyncio, os, sys
 from pathlib import Path
-from upstreams.local.test_local_upstream import make_upstream
+from upstreams.test_local_upstream import make_upstream
 upstream = make_upstream(Path(sys.argv[1]))
 asyncio.run(upstream._keeper.find_address())
 print(upstream._keeper._running[0]._process.pid, flush=True)

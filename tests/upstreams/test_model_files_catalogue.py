@@ -5,7 +5,7 @@ import re
 import pytest
 
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.local.model_files import DEFAULT, LocalModel, find_model, load_catalogue
+from wholecall.upstreams.model_files import DEFAULT, LocalModel, find_model, load_catalogue
 
 HASH = re.compile(r"[0-9a-f]{64}")
 

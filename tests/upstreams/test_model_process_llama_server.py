@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from upstreams.fake_endpoint import PATIENCE
-from upstreams.local.fake_runtime import ORDER
-from wholecall.upstreams.local.model_process import CACHE_MEGABYTES, PROGRAM, set_parameters
+from upstreams.fake_runtime import ORDER
+from wholecall.upstreams.model_process import CACHE_MEGABYTES, PROGRAM, set_parameters
 
 # It prints where it should not, as a library may, and tells what it was given.
 STAND_IN = """

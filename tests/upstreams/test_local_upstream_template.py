@@ -7,7 +7,7 @@ from aiohttp import web
 
 from proxy_server import in_loop
 from upstreams.fake_endpoint import serving
-from wholecall.upstreams.local.local_upstream import takes_tools
+from wholecall.upstreams.local_upstream import takes_tools
 
 ROWS: dict[str, tuple[int, str, bool | None]] = {
     "it has a place for tools": (200, '{"chat_template_caps": {"supports_tools": true}}', True),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from wholecall.errors import UpstreamError
-from wholecall.upstreams.local.model_process import available_bytes, demand_fit
+from wholecall.upstreams.model_process import available_bytes, demand_fit
 
 GIGABYTE = 1024**3
 

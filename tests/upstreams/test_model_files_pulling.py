@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wholecall.errors import PullFailed
-from wholecall.upstreams.local.model_files import LocalModel, Slice, _alone_in, pull, remove
+from wholecall.upstreams.model_files import LocalModel, Slice, _alone_in, pull, remove
 
 PARTS = (b"first slice, ", b"second slice, ", b"end")
 WHOLE = b"".join(PARTS)
