@@ -111,12 +111,16 @@ def respond(protocol: str, said: Said, *, stream: bool) -> web.Response:
 class AnyUpstream:
     """One upstream, and the proxy in front of it: the model is `m`."""
 
-    protocol: str
+    prefix: str
     served: Served
     server: Server
     says: Said | web.Response = field(default_factory=lambda: Said("Hi."))
     lacks: str = "nothing"
     """How a path ends that it does not have."""
+
+    @property
+    def protocol(self) -> str:
+        return UPSTREAMS[self.prefix]
 
     @property
     def sent(self) -> list[Any]:
@@ -141,5 +145,5 @@ async def in_front_of(prefix: str, name: str = "m", **settings: Any) -> AsyncIte
     async with serving(handler) as server:
         model = upstream(f"{prefix}/{name}", server.url, **settings)
         async with proxying(Offer({"m": model})) as served:
-            box.append(AnyUpstream(UPSTREAMS[prefix], served, server))
+            box.append(AnyUpstream(prefix, served, server))
             yield box[0]
