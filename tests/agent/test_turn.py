@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
 
 from scripted import says
 from wholecall.agent.api import ask_sync
-from wholecall.agent.turn import RescueRule, sender_for
+from wholecall.agent.turn import MANY_CHARACTERS, MANY_PARTS, RescueRule, Turn, sender_for
 from wholecall.dialects.dialect_registry import dialect_named
 from wholecall.dialects.rescue import Rescue
 from wholecall.events import Outcome, Text, collect
 from wholecall.messages import CallResult, Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.anthropic.request import MAX_TOKENS
-from wholecall.protocols.reader import Chunk
+from wholecall.protocols.reader import Chunk, Reader
 from wholecall.tools.function_tool import tool
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer
-from wholecall.upstreams.replay import ReplayUpstream
+from wholecall.upstreams.replay import ReplayUpstream, ScriptedAnswer
 
 TOOL = ToolSpec("look", {"type": "object", "properties": {"at": {"type": "string"}}})
 MESSAGES = (Message(Role.USER, (Text("Look."),)),)
@@ -175,3 +178,63 @@ def test_a_run_goes_on_after_a_call_that_was_written_as_text(
     told = [part for each in result.messages for part in each.parts if isinstance(part, CallResult)]
     assert ["wrote it as text" in each.result.text for each in told] == [times == 0] * len(told)
     assert bool(told) is (rescue != "off")
+
+
+# ── What is large is read in a thread ──────────────────────────────────────────────
+
+
+def talk(count: int, text: str = "Look.") -> tuple[Message, ...]:
+    return tuple(Message(Role.USER, (Text(text),)) for _ in range(count))
+
+
+# the messages of a request, whether work on all of it would hold up others
+SIZES = [
+    (talk(1), False),
+    (talk(MANY_PARTS - 1), False),
+    (talk(MANY_PARTS), True),  # with its tool
+    (talk(1, "x" * MANY_CHARACTERS), False),
+    (talk(2, "x" * MANY_CHARACTERS), True),
+]
+
+
+@pytest.mark.parametrize(("messages", "large"), SIZES)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_large_conversation_is_read_in_a_thread(
+    messages: tuple[Message, ...], *, large: bool, streamed: bool
+) -> None:
+    request = Request(model="m", messages=messages, tools=(TOOL,), stream=streamed)
+    sent = sender_for("m", messages)(request)
+    threads: set[int] = set()
+
+    def make_reader(answer: Answer) -> Reader:
+        threads.add(threading.get_ident())
+        return sent.make_reader(answer)
+
+    scripted = says("Done.") if streamed else ScriptedAnswer(body=chat(1))
+    turn = Turn(emit=lambda _: None, start=lambda _: None, room=nothing)
+    upstream = ReplayUpstream([scripted])
+    answered = asyncio.run(turn.read(upstream, replace(sent, make_reader=make_reader)))
+    assert answered.outcome.error is None
+    assert (threads == {threading.get_ident()}) is not large
+
+
+async def nothing() -> None:
+    """Do not wait."""
+
+
+@pytest.mark.parametrize("emulation", ["native", "hermes", "constrained"])
+def test_the_vocabulary_of_new_tools_is_built_while_the_model_is_asked(emulation: str) -> None:
+    tools = (ToolSpec(f"new_{emulation}"),)
+    request = Request(model="m", messages=MESSAGES, tools=tools)
+    sent = sender_for("m", MESSAGES, emulation=emulation)(request)
+    assert sent.prepare is not None
+    turn = Turn(emit=lambda _: None, start=lambda _: None, room=nothing)
+    asyncio.run(turn.read(ReplayUpstream([says("Done.")]), sent))
+    assert sender_for("m", MESSAGES, emulation=emulation)(request).prepare is None
+
+
+def test_where_no_call_is_searched_for_no_vocabulary_is_built() -> None:
+    request = Request(
+        model="m", messages=MESSAGES, tools=(ToolSpec("unused"),), choice=Choice(Mode.NONE)
+    )
+    assert sender_for("m", MESSAGES)(request).prepare is None

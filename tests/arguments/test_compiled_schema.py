@@ -9,8 +9,8 @@ from wholecall.arguments.compiled_schema import (
     ANY_TYPE,
     LISTED,
     Compiled,
-    SchemaCache,
     SchemaPlace,
+    SizedCache,
     matches,
     prepare,
     type_of,
@@ -218,15 +218,15 @@ def test_a_cache_is_bounded_by_the_bytes_of_its_texts() -> None:
         made.append(text)
         return len(text)
 
-    cache = SchemaCache(make, most_bytes=1000)
+    cache: SizedCache[str, int] = SizedCache(most_bytes=1000)
     texts = [f"{number:010}" for number in range(50)]
     for _ in range(20):  # a set that takes half of the room never drives its own members out
-        assert [cache.find(text) for text in texts] == [10] * 50
+        assert [cache.find(text, make) for text in texts] == [10] * 50
     assert made == texts
     for number in range(50, 1000):
-        cache.find(f"{number:010}")
+        cache.find(f"{number:010}", make)
         assert cache.kept_bytes <= 1000
-    assert cache.find(texts[0]) == 10
+    assert cache.find(texts[0], make) == 10
     assert made[-1] == texts[0]
 
 
@@ -237,7 +237,19 @@ def test_a_cache_keeps_what_is_used_again() -> None:
         made.append(text)
         return len(text)
 
-    cache = SchemaCache(make, most_bytes=40)
+    cache: SizedCache[str, int] = SizedCache(most_bytes=40)
     for text in ("a" * 10, "b" * 10, "c" * 10, "a" * 10, "d" * 10, "a" * 10):
-        cache.find(text)
+        cache.find(text, make)
     assert made == ["a" * 10, "b" * 10, "c" * 10, "d" * 10]
+
+
+def test_a_cache_weighs_what_is_made_and_not_its_source() -> None:
+    cache: SizedCache[str, int] = SizedCache(weigh=lambda text: 10 * len(text), most_bytes=400)
+    for text in ("a" * 10, "b" * 10, "c" * 10):
+        cache.find(text, len)
+        assert cache.has(text)
+    assert cache.kept_bytes == 300
+    cache.find("d" * 30, len)  # a new generation begins, and the one before the last is dropped
+    cache.find("e" * 10, len)
+    assert cache.kept_bytes <= 400
+    assert not cache.has("a" * 10)

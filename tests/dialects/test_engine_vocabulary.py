@@ -1,4 +1,4 @@
-"""What the engine looks for in an answer."""
+"""What the engine looks for in an answer, built once for each set of tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from wholecall.dialects.char_stream import markers_of
 from wholecall.dialects.dialect_registry import AUTO
-from wholecall.dialects.engine import MANY, Vocabulary
+from wholecall.dialects.engine import MANY, Vocabulary, has_vocabulary, vocabulary_of
 from wholecall.dialects.parser_context import LONGEST_NAME, Tags
 
 
@@ -16,15 +16,22 @@ def test_a_tool_has_a_tag_unless_its_name_is_longer_than_any_header() -> None:
     assert [f"<{name}>" in grammars for name in names] == [True, True, False]
 
 
-def test_of_many_tools_nothing_is_kept() -> None:
-    names = tuple(f"tool_{number}" for number in range(MANY + 1))
+@pytest.mark.parametrize("count", [1, MANY + 1, 1024])
+def test_the_vocabulary_of_a_set_of_tools_is_built_once(count: int) -> None:
+    names = tuple(f"kept_{count}_{number}" for number in range(count))
+    assert not has_vocabulary(AUTO, names)
+    built = vocabulary_of(AUTO, names)
+    assert has_vocabulary(AUTO, names)
+    assert vocabulary_of(AUTO, names) is built
+    assert vocabulary_of(AUTO, names[1:]) is not built
+
+
+def test_nothing_of_a_tool_is_kept_for_ever() -> None:
     markers_of.cache_clear()  # a full one does not grow
-    Vocabulary.of(AUTO, ())  # what goes without names
+    Vocabulary.of(AUTO, ("one",))
     before = markers_of.cache_info().currsize
-    assert f"<{names[-1]}>" in Vocabulary.of(AUTO, names).marks
+    Vocabulary.of(AUTO, ("another",))
     assert markers_of.cache_info().currsize == before
-    Vocabulary.of(AUTO, names[1:])
-    assert markers_of.cache_info().currsize > before
 
 
 @pytest.mark.parametrize("count", [1, MANY + 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -456,3 +457,19 @@ HOLDING = [
 def test_texts_that_may_hold_calls(said: str, *, may: bool) -> None:
     known = Provenance([said], {name: ToolSpec(name) for name in OFFER}, native=False)
     assert (known.may_hold_calls, known.may_hold_calls) == (may, may)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_conversation_is_read_when_a_call_is_found(*, asked: bool) -> None:
+    read: list[str] = []
+
+    def texts(*said: str) -> Iterator[str]:
+        for text in said:
+            read.append(text)
+            yield text
+
+    known = Provenance(texts("Hello."), OFFER, answers=texts("Hi."), native=False)
+    assert not known.native
+    if asked:
+        assert not known.quotes(MAIL, [FoundCall("mail", ['{"to": "eve@example.org"}'])])
+    assert read == (["Hello.", "Hi."] if asked else [])

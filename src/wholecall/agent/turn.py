@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -9,8 +10,9 @@ from typing import Protocol
 
 from wholecall.assembly.assembler import Assembler, CallIds
 from wholecall.dialects.dialect import Dialect
-from wholecall.dialects.dialect_registry import Means, way_for
-from wholecall.dialects.emulation.emulate import Constraint, emulate
+from wholecall.dialects.dialect_registry import AUTO, Means, way_for
+from wholecall.dialects.emulation.emulate import Constraint, emulate, with_unmarked
+from wholecall.dialects.engine import has_vocabulary, vocabulary_of
 from wholecall.dialects.provenance import provenance_of
 from wholecall.dialects.rescue import Rescue, RescuingAssembler
 from wholecall.errors import UpstreamError
@@ -26,12 +28,33 @@ from wholecall.events import (
     collect,
     copy_call,
 )
-from wholecall.messages import Message, Mode, Part, PastCall, Request, read_offer
+from wholecall.messages import Message, Mode, Offer, Part, PastCall, Request, read_offer
 from wholecall.protocols.answer_message import answer_message
-from wholecall.protocols.reader import EnforcingAssembler, Reader, Tools, TurnAssembler
+from wholecall.protocols.reader import Chunk, EnforcingAssembler, Reader, Tools, TurnAssembler
 from wholecall.protocols.registry import limit_of
 from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer, EndOfStream, Upstream, once, traits_of
+
+MANY_PARTS = 1_000
+"""Parts and tools of a large conversation."""
+MANY_CHARACTERS = 400_000
+"""Characters of one. To search them for a quoted call takes some 30 ms."""
+
+
+def is_large(request: Request) -> bool:
+    """Return True if work on the whole conversation goes into a thread, so that no other request
+    waits for it."""
+    parts = [part for message in request.messages for part in message.parts]
+    if len(parts) + len(request.tools) > MANY_PARTS:
+        return True
+    return sum(len(part.text) for part in parts if isinstance(part, Text)) > MANY_CHARACTERS
+
+
+def _preparation(dialect: Dialect, offer: Offer) -> Callable[[], object] | None:
+    """Return what builds the vocabulary of these tools; None if it was built before."""
+    names = tuple(offer)
+    is_ready = not names or has_vocabulary(dialect, names)
+    return None if is_ready else partial(vocabulary_of, dialect, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,8 @@ class Sent:
 
     request: Request
     make_reader: Callable[[Answer], Reader]
+    prepare: Callable[[], object] | None = None
+    """Takes some time before the answer can be read, and is done while the model is asked."""
 
 
 class Sender(Protocol):
@@ -103,7 +128,7 @@ class NativeSender:
             limit = limit_of(answer.protocol, request)
             return Reader(answer.protocol, offer, new_assembler=new_assembler, max_tokens=limit)
 
-        return Sent(request, make_reader)
+        return Sent(request, make_reader, _preparation(AUTO, offer) if rescues else None)
 
 
 class EmulatedSender:
@@ -124,7 +149,8 @@ class EmulatedSender:
             # A `{}` in the text was written by the model: no upstream puts it there for nothing.
             return emulated.reader(answer.protocol, within=partial(Assembler, ids=self._ids))
 
-        return Sent(emulated.request, make_reader)
+        dialect = with_unmarked(emulated.dialect)
+        return Sent(emulated.request, make_reader, _preparation(dialect, emulated.known))
 
 
 class UnforcedSender:
@@ -218,10 +244,14 @@ class Turn:
 
     async def read(self, upstream: Upstream, sent: Sent) -> ReadAnswer:
         """Ask, and read until the answer is over."""
-        protocol = upstream.protocol
+        protocol, prepared = upstream.protocol, None
+        if sent.prepare is not None:
+            prepared = asyncio.get_running_loop().run_in_executor(None, sent.prepare)
         try:
             async with upstream.answer(sent.request) as answer:
                 protocol = self._protocol = answer.protocol
+                if prepared is not None:
+                    await prepared
                 rest = await self._read_chunks(answer, sent)
         except UpstreamError as error:
             if not error.quoted or not sent.request.tools:
@@ -235,19 +265,20 @@ class Turn:
 
     async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
         """Take what comes; return what the end of the answer brought about."""
-        reader = sent.make_reader(answer)
+        make, large = sent.make_reader, is_large(sent.request)
+        reader = await asyncio.to_thread(make, answer) if large else make(answer)
         if not answer.streamed:
-            whole = [
-                event async for chunk in answer.chunks for event in reader.feed_response(chunk)
-            ]
-            return whole + reader.end()
+            chunks = [chunk async for chunk in answer.chunks]
+            read = partial(_read_whole, reader, chunks)
+            return await asyncio.to_thread(read) if large else read()
         with EndOfStream(silence=answer.silence) as end:
             async for chunk in answer.chunks:
-                events = reader.feed(chunk)
+                feed = reader.feed
+                events = await asyncio.to_thread(feed, chunk) if large else feed(chunk)
                 self._take_now(events)
                 await self._room()
                 end.look(reader, events)
-        return reader.end()
+        return await asyncio.to_thread(reader.end) if large else reader.end()
 
     def _take_now(self, events: list[Event]) -> None:
         """Take events, and start each call before what came after it is shown."""
@@ -263,6 +294,11 @@ class Turn:
         self._events += [event for event in events if not isinstance(event, PASSING)]
         # Whatever is done to what is shown must not change what runs, nor the history.
         self._emit([Released(copy_call(e.call)) if isinstance(e, Released) else e for e in events])
+
+
+def _read_whole(reader: Reader, chunks: list[Chunk]) -> list[Event]:
+    """Read an answer that is not streamed."""
+    return [event for chunk in chunks for event in reader.feed_response(chunk)] + reader.end()
 
 
 def _as_said(event: Event) -> Event:

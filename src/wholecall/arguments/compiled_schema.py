@@ -4,10 +4,10 @@ refused."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from functools import lru_cache, reduce
 from itertools import islice
-from typing import Any, AnyStr, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -19,6 +19,7 @@ from wholecall.arguments.schema_cost import OTHERS, WORK, Cost, Load, find_tame,
 from wholecall.events import JSON, Problem
 
 _Made = TypeVar("_Made")
+_From = TypeVar("_From", bound=Sized)
 PATTERN_BYTES = 256 * 1024
 """Of one compiled pattern. Linear time is as many steps a character as the pattern has
 states; at 10 MB, the engine's own limit, 100 kB of text took 10 seconds."""
@@ -474,7 +475,7 @@ def prepare(parameters: Mapping[str, Any]) -> Compiled | Problem:
         return _refuse(
             (), "limit", message=f"has {len(text)} bytes; at most {SCHEMA_BYTES} are allowed"
         )
-    return _PREPARED.find(text)
+    return _PREPARED.find(text, _prepare)
 
 
 def write_mapping(value: Any) -> dict[str, Any]:
@@ -488,41 +489,52 @@ def write_mapping(value: Any) -> dict[str, Any]:
 _ENCODER = msgspec.json.Encoder(enc_hook=write_mapping)
 
 
-class SchemaCache(Generic[AnyStr, _Made]):
-    """Keeps what was made of schemas, by their text; what was not used for long goes first.
+class SizedCache(Generic[_From, _Made]):
+    """Keeps what was made of something; what was not used for long goes first.
 
     Bounded by bytes: a cache of so many entries is too small for many tools, and too large for
     large ones. It has two generations: a new one begins when the present one is full, and what is
     used again moves to it.
     """
 
-    def __init__(self, make: Callable[[AnyStr], _Made], most_bytes: int = CACHED_BYTES) -> None:
-        self._make: Callable[[AnyStr], _Made] = make
+    def __init__(
+        self,
+        *,
+        weigh: Callable[[_From], int] = len,
+        most_bytes: int = CACHED_BYTES,
+    ) -> None:
+        """`weigh` returns the bytes of what is made, or an estimate of them."""
+        self._weigh = weigh
         self._most = most_bytes // 2
         self._bytes = 0
-        self._young: dict[AnyStr, _Made] = {}
-        self._old: dict[AnyStr, _Made] = {}
+        self._young: dict[_From, _Made] = {}
+        self._old: dict[_From, _Made] = {}
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the texts whose results are kept."""
-        return sum(map(len, (*self._young, *self._old)))
+        """Bytes of all that is kept."""
+        return sum(map(self._weigh, (*self._young, *self._old)))
 
-    def find(self, text: AnyStr) -> _Made:
-        """Return what is made of a text."""
-        found = self._young.get(text)
+    def find(self, source: _From, make: Callable[[_From], _Made]) -> _Made:
+        """Return what is made of this."""
+        found = self._young.get(source)
         if found is None:
-            found = self._old.get(text)
+            found = self._old.get(source)
             if found is None:
-                found = self._make(text)
-            self._keep(text, found)
+                found = make(source)
+            self._keep(source, found)
         return found
 
-    def _keep(self, text: AnyStr, made: _Made) -> None:
-        self._bytes += len(text)
+    def has(self, source: _From) -> bool:
+        """Return True if this was made and is kept."""
+        return source in self._young or source in self._old
+
+    def _keep(self, source: _From, made: _Made) -> None:
+        weight = self._weigh(source)
+        self._bytes += weight
         if self._bytes > self._most:
-            self._old, self._young, self._bytes = self._young, {}, len(text)
-        self._young[text] = made
+            self._old, self._young, self._bytes = self._young, {}, weight
+        self._young[source] = made
 
 
 def _prepare(text: bytes) -> Compiled | Problem:
@@ -552,7 +564,7 @@ def _prepare(text: bytes) -> Compiled | Problem:
         return _refuse_uncompiled(error)
 
 
-_PREPARED = SchemaCache(_prepare)
+_PREPARED: SizedCache[bytes, Compiled | Problem] = SizedCache()
 
 
 def _find_excess(schema: Any) -> str:

@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
+from wholecall.arguments.compiled_schema import SizedCache
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.dialects.char_stream import MOST_BLANKS, Markers, Sink, Steps, ignore, markers_of
 from wholecall.dialects.dialect import (
@@ -57,8 +58,12 @@ from wholecall.messages import Offer
 
 FENCE = "```"
 _BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
+VOCABULARY_BYTES = 64 * 1024 * 1024
+"""Bytes of the vocabularies that are kept: those of some hundred sets of tools."""
+_BASE_BYTES = 300_000
+_NAME_BYTES = 2_600
 MANY = 128
-"""More tools are hardly ever offered, and to remember the names of so many takes room."""
+"""Of more tools the marks after a call are not kept: they are hardly ever offered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +71,7 @@ class Vocabulary:
     """One dialect with the names of the tools on offer. It holds nothing of an answer, so that
     all answers to the same offer can share it."""
 
+    dialect: Dialect
     grammars: Mapping[str, tuple[Grammar, ...]]
     """By opener, in the order of their declaration."""
     bare: tuple[Grammar, ...]
@@ -95,13 +101,11 @@ class Vocabulary:
     marks: Markers
     """All marks that are searched in text."""
     many: bool
-    """True if there are so many names that nothing is cached for the next answer."""
+    """True if there are so many names that `with_ends` keeps nothing for the next answer."""
 
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
         """Build the vocabulary of a dialect, where tools of these names are on offer."""
-        many = len(names) > MANY
-        look_for = Markers if many else markers_of
         grammars = _table(dialect, names)
         reasoning = {channel.open: channel.close for channel in dialect.reasoning}
         texts = {channel.open: markers_of(channel.close) for channel in dialect.texts}
@@ -113,6 +117,7 @@ class Vocabulary:
         )
         remnants = dropped.union(dialect.remains).difference(prompted, begins)
         return cls(
+            dialect=dialect,
             grammars=grammars,
             bare=(*dialect.bare, *(each.grammar for each in dialect.drifted if not each.openers)),
             sections=frozenset(
@@ -122,18 +127,18 @@ class Vocabulary:
                 for mark in each.grammar.sections
                 if mark.startswith(TOKENS)
             ),
-            closers=look_for((*dialect.dropped, *grammars)),
+            closers=Markers((*dialect.dropped, *grammars)),
             reasoning=reasoning,
             texts=texts,
             prompted=prompted,
             dropped=dropped,
             remnants=remnants,
-            openers=look_for(tuple(grammars)),
-            first=look_for(tuple(each[1:] for each in grammars if each.startswith("\n"))),
-            alone=look_for((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
-            behind=look_for((*remnants, *begins)),
-            marks=look_for((FENCE, *grammars, *reasoning, *texts, *dropped, *FOREIGN)),
-            many=many,
+            openers=Markers(tuple(grammars)),
+            first=Markers(tuple(each[1:] for each in grammars if each.startswith("\n"))),
+            alone=Markers((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
+            behind=Markers((*remnants, *begins)),
+            marks=Markers((FENCE, *grammars, *reasoning, *texts, *dropped, *FOREIGN)),
+            many=len(names) > MANY,
         )
 
     def with_ends(self, tags: Tags) -> Markers:
@@ -143,30 +148,38 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Key:
+class DialectKey:
     """A dialect as the key of a cache. To compare two by their fields takes as long as to build a
     vocabulary."""
 
     dialect: Dialect
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.dialect is other.dialect
+        return isinstance(other, DialectKey) and self.dialect is other.dialect
 
     def __hash__(self) -> int:
         return id(self.dialect)
 
 
 def vocabulary_of(dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
-    """Return the vocabulary of a dialect and these tools. It is cached, because the same tools are
-    offered again and again, unless there are so many that the cache would have no limit."""
-    if len(names) > MANY:
-        return Vocabulary.of(dialect, names)
-    return _cached_vocabulary(_Key(dialect), names)
+    """Return the vocabulary of a dialect and these tools. It is kept: the same tools are offered
+    again and again."""
+    key = (id(dialect), names)  # a vocabulary keeps its dialect, so that no other has this id
+    return _VOCABULARIES.find(key, lambda _: Vocabulary.of(dialect, names))
 
 
-@lru_cache(maxsize=256)
-def _cached_vocabulary(key: _Key, names: tuple[str, ...]) -> Vocabulary:
-    return Vocabulary.of(key.dialect, names)
+def has_vocabulary(dialect: Dialect, names: tuple[str, ...]) -> bool:
+    """Return True if the vocabulary is kept. To build one takes 30 ms and, for many tools, more."""
+    return _VOCABULARIES.has((id(dialect), names))
+
+
+def _weigh(key: tuple[int, tuple[str, ...]]) -> int:
+    return _BASE_BYTES + sum(_NAME_BYTES + 24 * len(name) for name in key[1])
+
+
+_VOCABULARIES: SizedCache[tuple[int, tuple[str, ...]], Vocabulary] = SizedCache(
+    weigh=_weigh, most_bytes=VOCABULARY_BYTES
+)
 
 
 @lru_cache(maxsize=64)

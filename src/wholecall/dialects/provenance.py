@@ -31,7 +31,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice, pairwise
 
 from wholecall.arguments.parse import Parsed, join_halves, parse
@@ -349,19 +349,35 @@ class Provenance:
         self, texts: Iterable[str], offer: Offer, *, answers: Iterable[str] = (), native: bool
     ) -> None:
         """`answers` are the model's earlier answers: calls that it made in them are its own.
-        `native` is True if it made calls through the tool interface."""
+        `native` is True if it made calls through the tool interface.
+
+        Texts and answers are read when a call is found that may be quoted: most answers have none,
+        and to read a long conversation takes long.
+        """
         self.native = native
         self._offer = offer
-        said = [text for text in texts if text]
-        self._count = len(said)
-        self._texts = (*said, *(text for spec in offer.values() for text in _texts_of(spec)))
-        self._answers = tuple(answer for answer in answers if answer)
+        self._given_texts = texts
+        self._given_answers = answers
         self._said: list[_Said] | None = None
         self._parts: list[_Said] | None = None
         """The texts without the answers, in their order."""
         self._bare: list[_Said] | None = None
         self._searches = 0
         self._may_hold: bool | None = None
+
+    @cached_property
+    def _told(self) -> tuple[str, ...]:
+        """The texts of the conversation, in their order."""
+        return tuple(text for text in self._given_texts if text)
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        """The same, and those of the tools."""
+        return (*self._told, *(text for spec in self._offer.values() for text in _texts_of(spec)))
+
+    @cached_property
+    def _answers(self) -> tuple[str, ...]:
+        return tuple(answer for answer in self._given_answers if answer)
 
     @property
     def may_hold_calls(self) -> bool:
@@ -385,7 +401,7 @@ class Provenance:
             own = map(_Said, self._own_words())
             self._said = [*self._read_texts(), *self._read_bare(), *own]
         squeezed = _squeeze(text)
-        texts = self._read_texts()[: self._count]
+        texts = self._read_texts()[: len(self._told)]
         return any(
             said.holds(squeezed, call, by_arguments=by_arguments)
             for call in calls
@@ -436,21 +452,24 @@ def _texts_of(spec: ToolSpec) -> tuple[str, ...]:
     return (spec.description, json.dumps(spec.parameters, ensure_ascii=False, default=str))
 
 
-def provenance_of(messages: Iterable[Message], offer: Offer) -> Provenance:
+def provenance_of(messages: Sequence[Message], offer: Offer) -> Provenance:
     """Return the provenance of the texts in these messages."""
-    texts: list[str] = []
-    thoughts: list[str] = []
-    answers: list[str] = []
-    native = False
-    for message in messages:
-        by_model = message.role is Role.ASSISTANT
-        said = [part for part in message.parts if by_model and isinstance(part, Text)]
-        answers.append("".join(part.text for part in said))
-        others = [_text_of(part) for part in message.parts if part not in said]
-        (thoughts if by_model else texts).append("\n".join((*others, *_unread(message))))
-        calls = (part for part in message.parts if isinstance(part, PastCall))
-        native = native or any(not is_rescued(call.id) for call in calls)
-    return Provenance((*texts, *thoughts), offer, answers=answers, native=native)
+    calls = (part for each in messages for part in each.parts if isinstance(part, PastCall))
+    by_model = [message for message in messages if message.role is Role.ASSISTANT]
+    others = (message for message in messages if message.role is not Role.ASSISTANT)
+    return Provenance(
+        (_texts_in(message) for message in (*others, *by_model)),
+        offer,
+        answers=(message.text for message in by_model),
+        native=any(not is_rescued(call.id) for call in calls),
+    )
+
+
+def _texts_in(message: Message) -> str:
+    """Return what a message says that is not the model's answer."""
+    answers = Text if message.role is Role.ASSISTANT else ()
+    others = [_text_of(part) for part in message.parts if not isinstance(part, answers)]
+    return "\n".join((*others, *_unread(message)))
 
 
 def _unread(message: Message) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
@@ -23,7 +24,7 @@ from wholecall.dialects.emulation.prompt import (
     without_prompt,
     write_prompt,
 )
-from wholecall.dialects.engine import CallPosition, Engine
+from wholecall.dialects.engine import CallPosition, DialectKey, Engine
 from wholecall.dialects.formats.json_formats import CONSTRAINED, OBJECT
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.provenance import provenance_of
@@ -300,7 +301,13 @@ def _note(emulated: Emulated) -> Emulated:
 def with_unmarked(dialect: Dialect) -> Dialect:
     """The dialect, and its calls without their marks: small models write the object alone, or
     in a fence. It counts where an answer begins, and with the name of an offered tool."""
-    return replace(dialect, bare=(*dialect.bare, _UNMARKED))
+    return _add_unmarked(DialectKey(dialect))
+
+
+@lru_cache(maxsize=256)
+def _add_unmarked(key: DialectKey) -> Dialect:
+    """The same one each time: its vocabulary is kept."""
+    return replace(key.dialect, bare=(*key.dialect.bare, _UNMARKED))
 
 
 def _allowed(request: Request) -> Offer:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from wholecall.arguments.compiled_schema import SchemaCache
+from wholecall.arguments.compiled_schema import SizedCache
 from wholecall.arguments.feedback import build_example
 from wholecall.arguments.normalize_schema import Node, children, translate
 from wholecall.dialects.dialect import Dialect, Notation, Template, encode_calls, template_of
@@ -56,7 +56,7 @@ def write_definition(spec: ToolSpec) -> str:
     """One tool: its name, what it is for, and the JSON Schema of its parameters."""
     description = spec.description.strip()
     said = f'"description":{_dump(description)},' if description else ""
-    schema = _WRITTEN.find(_as_text(spec.parameters))
+    schema = _WRITTEN.find(_as_text(spec.parameters), _write_schema)
     return f'{{"name":{_dump(spec.name)},{said}"parameters":{schema}}}'
 
 
@@ -65,7 +65,7 @@ def _write_schema(text: str) -> str:
     return _dump(rewrite(_read_schema(text), _leave_out_unread))
 
 
-_WRITTEN = SchemaCache(_write_schema)
+_WRITTEN: SizedCache[str, str] = SizedCache()
 """The same tools come with every turn."""
 
 

@@ -21,17 +21,18 @@ ends the stream with an error, because what was sent cannot be taken back.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from wholecall.agent.answer_retry import RetryRequest, is_broken, was_cut, with_more_room
 from wholecall.agent.budget import Guard, RunLimits, add_usage
 from wholecall.agent.run import Plan, explain_format
 from wholecall.agent.run_events import TurnRetried, TurnStarted
-from wholecall.agent.turn import PASSING, ReadAnswer, Turn
+from wholecall.agent.turn import MANY_PARTS, PASSING, ReadAnswer, Turn
 from wholecall.arguments.argument_reader import RefusedArguments, read_arguments
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.json_scanner import same_json
@@ -122,9 +123,12 @@ class GateMode:
 
     async def run(self) -> None:
         """Ask until the calls are right or the retries are used up."""
-        request = _warn(self._plan.request, self._guarded)
+        large = sum(len(each.parts) for each in self._plan.request.messages) > MANY_PARTS
+        warn = partial(_warn, self._plan.request, self._guarded)
+        request = await asyncio.to_thread(warn) if large else warn()
         answered = await self._ask(request)
-        outcome, retry = answered.outcome, self._judge(request, answered)
+        judge = partial(self._judge, request, answered)
+        outcome, retry = answered.outcome, await asyncio.to_thread(judge) if large else judge()
         while retry is not None:
             self._begin_retry(retry)
             try:
@@ -518,9 +522,11 @@ def _with_note(part: CallResult, note: str) -> CallResult:
 
 
 def _find_repeated(
-    messages: Sequence[Message], calls: Iterable[Call], *, limits: RunLimits
+    messages: Sequence[Message], calls: Sequence[Call], *, limits: RunLimits
 ) -> list[Call]:
     """Return the calls that were made too often since the user's question."""
+    if not calls:
+        return []
     question = messages[_find_start(messages) :]
     guard = Guard(limits)
     for message in question:
