@@ -921,7 +921,7 @@ MUTANTS = [
     ),
     Mutant(
         "a coerced call leaves with the text that does not fit",
-        "protocols/answer_message.py",
+        "protocols/history.py",
         "if call.repairs or call.coercions or call.dropped:",
         "if False:",
         "tests/protocols/test_response_encoder_delivery.py",

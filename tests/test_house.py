@@ -15,12 +15,12 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 235,
+    "modules": 231,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,
     "file names that are gerunds": 0,
-    "modules in the longest row": 17,
+    "modules in the longest row": 16,
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,

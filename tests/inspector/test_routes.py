@@ -23,11 +23,10 @@ from upstreams.fake_endpoint import in_loop
 from wholecall.events import Grew, Inconsistent, Oddity, Opened, Text
 from wholecall.inspector import routes
 from wholecall.inspector.captured_answer import write_case
-from wholecall.inspector.live_runs import LiveMessage, LiveRuns
 from wholecall.inspector.page_encoder import Plain, Quoting
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.tap import InspectorTap, Paces
+from wholecall.inspector.tap import InspectorTap, LiveMessage, LiveRuns, Paces
 
 KEY = "x-test-owner"
 

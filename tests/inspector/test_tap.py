@@ -25,11 +25,10 @@ from inspector.recorded import (
 from upstreams.fake_endpoint import in_loop
 from wholecall.events import Text
 from wholecall.inspector.captured_answer import read
-from wholecall.inspector.live_runs import LiveRuns
 from wholecall.inspector.page_encoder import Quoting
 from wholecall.inspector.run_record import RecordedForm
 from wholecall.inspector.run_store import Filter, RunStore
-from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, Paces
+from wholecall.inspector.tap import MOST_WAITING, PACE, UNSEEN_PACE, InspectorTap, LiveRuns, Paces
 from wholecall.protocols.reader import Chunk
 
 HIDING = Quoting(bodies=True, hides=Hider())

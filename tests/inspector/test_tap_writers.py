@@ -27,7 +27,6 @@ from inspector.recorded import (
 from upstreams.fake_endpoint import in_loop
 from wholecall.agent.run_events import TurnStarted
 from wholecall.events import Ended, Hint, HintGiven, Opened, Released, Text
-from wholecall.inspector.live_runs import LiveRuns
 from wholecall.inspector.page_encoder import Quoting
 from wholecall.inspector.run_record import RecordedForm
 from wholecall.inspector.run_store import Filter, RunStore
@@ -37,6 +36,7 @@ from wholecall.inspector.tap import (
     MOST_WAITING,
     TOGETHER,
     InspectorTap,
+    LiveRuns,
     Paces,
     RunWriter,
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wholecall.events import Event, Reasoning, Text
-from wholecall.protocols.answer_message import answer_message
+from wholecall.protocols.history import answer_message
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import encode_answer, make_encoder
 from wholecall.protocols.response_base import ResponseHead, ResponseStyle

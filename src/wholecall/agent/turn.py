@@ -29,7 +29,7 @@ from wholecall.events import (
     copy_call,
 )
 from wholecall.messages import Message, Mode, Offer, Part, PastCall, Request, read_offer
-from wholecall.protocols.answer_message import answer_message
+from wholecall.protocols.history import answer_message
 from wholecall.protocols.reader import Chunk, EnforcingAssembler, Reader, Tools, TurnAssembler
 from wholecall.protocols.registry import limit_of
 from wholecall.tools.toolbox import Toolbox

@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from wholecall.inspector.approval_queue import HEADERS, FindOwner, guard, refuse
 from wholecall.inspector.captured_answer import decode_case, read
-from wholecall.inspector.live_runs import Listener, LiveMessage, LiveRuns, is_admitted
 from wholecall.inspector.run_store import Filter, RunStore
+from wholecall.inspector.tap import Listener, LiveMessage, LiveRuns, is_admitted
 from wholecall.storage import decoding
 
 PAGE = "/inspector"

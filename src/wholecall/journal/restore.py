@@ -32,7 +32,7 @@ from wholecall.journal.journal_rows import (
     read_result,
 )
 from wholecall.messages import Message, Part, PastCall, Result, Role
-from wholecall.protocols.answer_message import past_call
+from wholecall.protocols.history import past_call
 
 _KINDS: Mapping[str, type] = {
     "intent": IntentRow,

@@ -31,8 +31,8 @@ from wholecall.events import (
     merge_usage,
 )
 from wholecall.messages import Native, Part, PastCall
-from wholecall.protocols.answer_message import LEFT_OUT, answer_message, own_text
 from wholecall.protocols.decoder import Pieces
+from wholecall.protocols.history import LEFT_OUT, answer_message, own_text
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,
     ChoiceWriter,

@@ -19,8 +19,8 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.protocols.anthropic.client_tools import read_kinds
 from wholecall.protocols.anthropic.request import decode
+from wholecall.protocols.anthropic.shapes import read_kinds
 
 PROTOCOL = "anthropic"
 SCHEMA = {"type": "object"}

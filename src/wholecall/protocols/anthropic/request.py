@@ -35,7 +35,7 @@ from wholecall.messages import (
     read_choice,
     restrict,
 )
-from wholecall.protocols.anthropic import client_tools, shapes
+from wholecall.protocols.anthropic import shapes
 from wholecall.protocols.anthropic.history import HISTORY, AnthropicTraits, anthropic_traits
 from wholecall.protocols.decoder import present
 from wholecall.protocols.history import System, Target, read_arguments
@@ -67,7 +67,7 @@ from wholecall.protocols.request_fields import (
     without,
 )
 
-PROTOCOL = client_tools.PROTOCOL
+PROTOCOL = shapes.PROTOCOL
 CALL_EXTRAS = ("caller", "toolset_name")
 """Fields that are sent back with a call."""
 MAX_TOKENS = 8192
@@ -89,7 +89,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     mended = mend(HISTORY, written, target=_place_system(target or traits.target, messages))
     choice = CHOICE.encode(request.choice)
     tools = list_tools(
-        request, PROTOCOL, write=write_tool, read=client_tools.read_kinds, only=choice.offer
+        request, PROTOCOL, write=write_tool, read=shapes.read_kinds, only=choice.offer
     )
     said = request.choice != Choice() and bool(tools)
     system = [wire for message in leading for wire in _write(message)]
@@ -486,7 +486,7 @@ def decode(body: Mapping[str, Any]) -> Request:
         PROTOCOL,
         functions=_FUNCTIONS,
         write=write_tool,
-        read=client_tools.read_kinds,
+        read=shapes.read_kinds,
     )
     output, more = _read_output(fields.output_config or {})
     history = _History()

@@ -12,8 +12,8 @@ from typing import Any
 
 from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, Part, PastCall, ToolKind
-from wholecall.protocols.answer_message import NOTES
 from wholecall.protocols.decoder import DECLINED
+from wholecall.protocols.history import NOTES
 from wholecall.protocols.openai_chat.request import (
     CALL_EXTRAS,
     DETAILS,

@@ -63,7 +63,7 @@ from wholecall.messages import (
     ToolSpec,
     obeyed,
 )
-from wholecall.protocols.answer_message import LEFT_OUT
+from wholecall.protocols.history import LEFT_OUT
 from wholecall.protocols.registry import find_protocol
 from wholecall.proxy.handlers.response_writer import BAD_CALL, ResponseWriter, describe_retry
 from wholecall.proxy.observe.taps import ExchangeWatch

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wholecall.inspector.live_runs import put_admission
+from wholecall.inspector.tap import put_admission
 from wholecall.proxy.config.load import take_over
 from wholecall.proxy.config.schema import Config, ForwardedRoute, ServerLimits
 from wholecall.proxy.http.api_keys import ANONYMOUS, STRANGER, Key, KeyStore, KeyStoreFailed

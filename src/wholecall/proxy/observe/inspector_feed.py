@@ -22,7 +22,6 @@ from wholecall.inspector.approval_queue import (
     WaitingCall,
     make_approval_routes,
 )
-from wholecall.inspector.live_runs import LiveRuns
 from wholecall.inspector.page_encoder import ENCODERS as RUN_ENCODERS
 from wholecall.inspector.page_encoder import (
     Encoders,
@@ -36,7 +35,7 @@ from wholecall.inspector.page_encoder import (
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_record import About, RecordedForm, make_id
 from wholecall.inspector.run_store import RunStore
-from wholecall.inspector.tap import InspectorTap, RunWriter
+from wholecall.inspector.tap import InspectorTap, LiveRuns, RunWriter
 from wholecall.proxy.config.schema import Config
 from wholecall.proxy.http.client_request import CALLER
 from wholecall.proxy.observe.taps import (

@@ -1,17 +1,18 @@
-"""One session with an MCP server: transport, requests, results of calls."""
+"""One MCP server: its transport, requests and results, and the keeper that restarts it."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import binascii
+import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import anyio
 import httpx2
@@ -23,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.message import SessionMessage
+from mcp_types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,14 +34,22 @@ from wholecall.arguments.validate import check
 from wholecall.errors import ToolServerFailed
 from wholecall.events import JSON, Text
 from wholecall.messages import Content, Media, Result, ToolSpec
-from wholecall.tools.mcp.server_config import McpServer
+from wholecall.tools.mcp.server_config import McpServer, Restart
 from wholecall.tools.mcp.stdio_transport import StderrTail, open_process
-from wholecall.tools.mcp.tool_definitions import Definition, read_definition
+from wholecall.tools.mcp.tool_definitions import (
+    Definition,
+    McpEvent,
+    ServerLost,
+    ServerNoise,
+    ServerStarted,
+    ToolListing,
+    choose,
+    read_definition,
+)
 from wholecall.tools.tool import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
-
 
 # The two ways to reach a server, and how we notice that it is gone.
 
@@ -416,3 +426,174 @@ async def _listen(client: Client, news: ServerNews) -> bool:
     except MCPError as error:
         return error.code in _UNANSWERED
     return True
+
+
+# ── The keeper of one server ──────────────────────────────────────────────────────────
+
+
+CLOSING_SECONDS = 5.0
+"""For a server to hear that we are leaving. A process has its own times: it is asked to end
+by closing its input, then terminated, then killed, two seconds apart."""
+_REASON = 500
+"""Characters of an error that are passed on."""
+# What the SDK and its transports raise when a server cannot be started or reached, or speaks
+# in no way that they understand. Task groups wrap it.
+_TROUBLE = (OSError, ValueError, RuntimeError, MCPError, httpx2.HTTPError, ExceptionGroup)
+
+
+OnListed: TypeAlias = Callable[[str, ToolListing], None]
+
+
+class Keeper:
+    """One server, its connection, and the task in which that lives."""
+
+    def __init__(
+        self,
+        server: McpServer,
+        restart: Restart,
+        *,
+        on_listed: OnListed,
+        tap: Callable[[McpEvent], None],
+    ) -> None:
+        self.server = server
+        self._restart = restart
+        self._on_listed = on_listed
+        self._tap = tap
+        self._settled = asyncio.Event()
+        self._connection: McpSession | None = None
+        self._news = ServerNews(on_end=self._unsettle)
+        self._scope = anyio.CancelScope()
+        self._stopping = False
+        self.failure: ToolServerFailed | None = None
+        """The reason why the last start failed."""
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.create_task(self._keep(), name=f"MCP server {server.name}")
+
+    @property
+    def is_connected(self) -> bool:
+        """True if the server is connected."""
+        return self._connection is not None
+
+    async def wait_until_settled(self) -> None:
+        """Wait until the server is there, or could not be started."""
+        await self._settled.wait()
+
+    async def find_connection(self) -> McpSession:
+        """The connection, as soon as there is one.
+
+        A server that has just ended is waited for. One that could not be started is not:
+        `ToolServerFailed`.
+        """
+        await self._settled.wait()
+        if self._connection is None:
+            # The reason is for the operator. It may tell a model more than it should know.
+            why = "cannot be reached at the moment; the call was not run"
+            name = self.server.name
+            raise ToolServerFailed(f"MCP server {name!r} {why}", server=name)
+        return self._connection
+
+    def stop(self) -> None:
+        """Let the server end. `task` is done when it has."""
+        self._stopping = True
+        if self._connection is None:
+            self._scope.cancel()
+        else:
+            self._scope.deadline = anyio.current_time() + CLOSING_SECONDS
+            self._news.end()
+
+    def _settle(self, connection: McpSession | None, failure: ToolServerFailed | None) -> None:
+        self._connection = connection
+        self.failure = failure
+        self._settled.set()
+
+    def _unsettle(self) -> None:
+        """The server was there and will be again soon: calls that come now wait for it."""
+        if self._connection is not None:
+            self._connection = None
+            self._settled.clear()
+
+    # ── The task ────────────────────────────────────────────────────────────────────
+
+    async def _keep(self) -> None:
+        try:
+            with self._scope:
+                await self._serve_repeatedly()
+        finally:
+            self._settle(None, self.failure)
+
+    async def _serve_repeatedly(self) -> None:
+        failures = 0
+        while True:
+            began = self.loop.time()
+            loss = await self._serve()
+            if self._stopping:
+                return
+            steady = self.loop.time() - began >= self._restart.steady
+            failures = 1 if steady else failures + 1
+            delay = self._restart.delay(failures)
+            name = self.server.name
+            self._tap(ServerLost(server=name, reason=loss.reason, stderr=loss.stderr, delay=delay))
+            await self._restart.sleep(delay)
+
+    async def _serve(self) -> _Loss:
+        """Start the server and serve it until it ends; why it did."""
+        signs = Signs(on_noise=self._report_noise)
+        news = self._news = ServerNews(on_end=self._unsettle)
+        reason, started = "it ended", False
+        try:
+            with anyio.CancelScope(deadline=self._start_deadline()) as starting:
+                async with connect(
+                    self.server, news, signs=signs, sleep=self._restart.sleep
+                ) as connection:
+                    await self._list(connection)
+                    starting.deadline = math.inf
+                    started = True
+                    self._settle(connection, None)
+                    self._tap(ServerStarted(self.server.name))
+                    await self._watch(connection, news)
+            if starting.cancelled_caught:
+                reason = f"it did not answer in {self.server.start_timeout:g} seconds"
+        except _TROUBLE as error:
+            reason = _describe(error, signs)
+        self._unsettle()
+        loss = _Loss(reason, await signs.stderr.finish())
+        if not started:
+            self._settle(None, self._complain(loss))
+        return loss
+
+    def _report_noise(self, line: str) -> None:
+        self._tap(ServerNoise(self.server.name, line))
+
+    def _start_deadline(self) -> float:
+        return anyio.current_time() + self.server.start_timeout
+
+    async def _watch(self, connection: McpSession, news: ServerNews) -> None:
+        while await news.wait_for_change():
+            with anyio.fail_after(self.server.start_timeout):
+                await self._list(connection)
+
+    async def _list(self, connection: McpSession) -> None:
+        found = await connection.list_tools()
+        self._on_listed(self.server.name, choose(self.server, found))
+
+    def _complain(self, loss: _Loss) -> ToolServerFailed:
+        name = self.server.name
+        wrote = f"\nIt wrote:\n{loss.stderr}" if loss.stderr else ""
+        message = f"MCP server {name!r} did not start: {loss.reason}{wrote}"
+        return ToolServerFailed(message, server=name, stderr=loss.stderr)
+
+
+class _Loss(NamedTuple):
+    reason: str
+    stderr: str
+
+
+def _describe(error: BaseException, signs: Signs) -> str:
+    """Describe the root cause."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    status = f" (HTTP {signs.refusal})" if signs.refusal else ""
+    if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+        return "it ended before it had answered" + status
+    words = " ".join(str(error).split())
+    return cut(f"{type(error).__name__}: {words}", _REASON) + status

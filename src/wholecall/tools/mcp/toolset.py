@@ -33,7 +33,7 @@ from wholecall.tools.mcp.tool_definitions import (
 from wholecall.tools.tool import Context, Failed, Places, Tool, notify
 
 if TYPE_CHECKING:
-    from wholecall.tools.mcp.server_keeper import Keeper
+    from wholecall.tools.mcp.session import Keeper
 
 _WITHDRAWN = "its server has changed it or withdrawn it since it was offered"
 
@@ -88,7 +88,7 @@ class McpTools:
         require_extra("MCP servers", "mcp")
         # Importing the SDK takes more than a second. Programs without MCP do not wait for it, and
         # the event loop continues meanwhile.
-        keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.server_keeper")
+        keeping = await asyncio.to_thread(import_module, "wholecall.tools.mcp.session")
         for server in self._servers:
             keeper = keeping.Keeper(server, self._restart, on_listed=self._put, tap=self._tap)
             self._members[server.name] = _join(server, keeper)

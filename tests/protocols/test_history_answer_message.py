@@ -20,7 +20,7 @@ from wholecall.events import (
     Usage,
 )
 from wholecall.messages import Message, Native, PastCall, Request, Role
-from wholecall.protocols.answer_message import answer_message, past_call
+from wholecall.protocols.history import answer_message, past_call
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import encode_request
 

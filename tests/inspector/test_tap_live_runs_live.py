@@ -7,7 +7,7 @@ from typing import Any
 
 from inspector.recorded import record, told
 from upstreams.fake_endpoint import in_loop
-from wholecall.inspector.live_runs import MOST_WAITING, Listener, LiveMessage, LiveRuns
+from wholecall.inspector.tap import PAGE_LAG, Listener, LiveMessage, LiveRuns
 
 
 def message(number: int, key: str = "") -> LiveMessage:
@@ -44,7 +44,7 @@ async def test_the_owner_of_a_key_is_told_of_its_runs_only() -> None:
 async def test_a_page_that_does_not_keep_up_is_told_what_it_missed() -> None:
     live = LiveRuns()
     with live.listen(None) as listener:
-        large = LiveMessage("", b"1".ljust(MOST_WAITING // 3))
+        large = LiveMessage("", b"1".ljust(PAGE_LAG // 3))
         live.publish([large] * 8)
         assert await take(listener) == [1, 1, 1, {"missed": 5}]
         live.publish([message(7)])

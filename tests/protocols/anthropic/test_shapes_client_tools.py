@@ -8,7 +8,7 @@ import pytest
 
 from tool_rows import BASH, COMPUTER, EDITOR, MEMORY
 from wholecall.arguments.validate import check
-from wholecall.protocols.anthropic.client_tools import read_kinds
+from wholecall.protocols.anthropic.shapes import read_kinds
 
 CALLS: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     (BASH, {"command": "ls"}, True),

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from asgi_calls import ask
 from proxy_server import Served, in_loop, proxying
 from wholecall.inspector import routes
-from wholecall.inspector.live_runs import is_admitted, put_admission
+from wholecall.inspector.tap import is_admitted, put_admission
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 from wholecall.proxy.http import api_keys as keys_module
