@@ -200,9 +200,9 @@ ROWS = (
     Row("a run with 4,900 calls and results", lambda: _chat(_called(4_900)), "run"),
     Row("a tool that returns 1 GB of text", _ask_for("get_text", 1000), "run"),
     Row("a tool that returns 100 MB of rows", _ask_for("get_rows", 100), "run"),
-    Row("an MCP answer of 15 MB", _ask_for("big_get", 15), "run"),
-    Row("an MCP answer of 1 GB", _ask_for("big_get", 1000), "run"),
-    Row("an MCP line of 1 GB without an end", _ask_for("big_get", -1000), "run"),
+    Row("an MCP answer of 15 MB", _ask_for("big__get", 15), "run"),
+    Row("an MCP answer of 1 GB", _ask_for("big__get", 1000), "run"),
+    Row("an MCP line of 1 GB without an end", _ask_for("big__get", -1000), "run"),
     Row(
         "a call with arguments of 5 MB",
         lambda: _chat(

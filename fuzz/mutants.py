@@ -32,6 +32,27 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "reload: requests are read by the limits of the start",
+        "proxy/app.py",
+        "        self._planner.limits = config.limits\n",
+        "",
+        "tests/proxy/test_app_reload.py",
+    ),
+    Mutant(
+        "pipelining: one request too many cuts the answers before it",
+        "proxy/http/uvicorn_protocol.py",
+        "        if self._is_full:\n            return  # those",
+        "        if False:\n            return  # those",
+        "tests/proxy/http/test_uvicorn_protocol_in_line.py",
+    ),
+    Mutant(
+        "large conversations are read in the event loop",
+        "agent/turn.py",
+        "    if len(parts) + len(request.tools) > MANY_PARTS:\n        return True\n",
+        "",
+        "tests/agent/test_turn.py",
+    ),
+    Mutant(
         "the intent: a tool begins before its intent is on disk",
         "agent/call_runner.py",
         "await journal.begin(self._call, number, wait=not self._tool.repeatable)",

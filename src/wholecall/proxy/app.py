@@ -313,7 +313,8 @@ class Proxy:
         self.responses.settings = config.responses
         self._planner.limits = config.limits
         self._loaded = replace(loaded, config=config)
-        return changed
+        stale = self._tools.find_stale(config.tools)
+        return replace(changed, restart=(*changed.restart, *stale))
 
     def _connect_observers(self) -> None:
         self._middleware.on_refusal = self.observers.take_refusal

@@ -20,6 +20,7 @@ from wholecall.proxy.config.schema import (
     ModelConfig,
     Position,
     PythonTool,
+    ToolConfig,
 )
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import ModelRoute
@@ -52,6 +53,45 @@ def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
     if problems:
         raise ConfigError(problems)
     return tuple(tools)
+
+
+class ImportedModules:
+    """Notices that the file of an imported module has changed: it is not imported again, because
+    what runs may use what it made."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, int] = {}
+        """Of the files, by module, when they were first seen here."""
+
+    def note(self, tools: Iterable[ToolConfig]) -> None:
+        """Remember the modules of Python tools."""
+        for module in _modules_of(tools).values():
+            self._times.setdefault(module, _file_time(module))
+
+    def find_stale(self, tools: Iterable[ToolConfig]) -> tuple[str, ...]:
+        """Return the settings of tools whose files have changed since they were imported."""
+        return tuple(
+            f"tools.{number}.python (its file has changed)"
+            for number, module in _modules_of(tools).items()
+            if _file_time(module) != self._times.get(module)
+        )
+
+
+def _modules_of(tools: Iterable[ToolConfig]) -> dict[int, str]:
+    return {
+        number: entry.python.partition(":")[0]
+        for number, entry in enumerate(tools)
+        if isinstance(entry, PythonTool)
+    }
+
+
+def _file_time(module: str) -> int:
+    """Return when the file of a module was written; 0 if it has none."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    try:
+        return os.stat(file).st_mtime_ns if file else 0
+    except OSError:
+        return 0
 
 
 def _search(folder: FilePath) -> None:
@@ -158,6 +198,7 @@ class Tools:
         self._pins = pins or PinFile()
         self._functions: tuple[Tool, ...] = ()
         self._servers: McpTools | None = None
+        self._modules = ImportedModules()
         self.on_event: Callable[[McpEvent], None] = _tell_nobody
         """Called when something becomes of an MCP server."""
         self.on_trouble: Callable[[OSError], None] = _forget
@@ -177,12 +218,17 @@ class Tools:
         """The tools of this moment."""
         return (*self._given, *self._functions, *(self._servers or ()))
 
+    def find_stale(self, tools: Iterable[ToolConfig]) -> tuple[str, ...]:
+        """Return the settings of Python tools whose files have changed since they were imported."""
+        return self._modules.find_stale(tools)
+
     async def replace(self, loaded: Loaded) -> McpTools | None:
         """Import the functions and start the servers of a configuration.
 
         Return the servers of before: runs that are under way may need them.
         """
         functions = load_functions(loaded)
+        self._modules.note(loaded.config.tools)
         definitions = [tool for tool in loaded.config.tools if isinstance(tool, McpTool)]
         servers = None
         if definitions:

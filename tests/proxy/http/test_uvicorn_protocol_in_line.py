@@ -59,9 +59,24 @@ async def test_few_requests_wait_in_line(piece: int) -> None:
             writer.write(QUICK * piece)
             await writer.drain()
             await asyncio.sleep(0)
+        assert len(app.came) == 1  # none of them was begun
+        writer.close()
         await app.left.wait()
-        writer.transport.abort()
-    assert len(app.came) == 1  # none of them was begun
+
+
+@pytest.mark.parametrize("more", [0, 1, 100])
+@in_loop
+async def test_after_one_too_many_those_let_in_are_answered_and_the_connection_closes(
+    more: int,
+) -> None:
+    app = App()
+    async with listening(app) as port:
+        reader, writer = await talk(port, QUICK * (MOST_WAITING + 2) + QUICK * more)
+        said = await reader.read()
+        assert said.count(b"HTTP/1.1 200 ") == MOST_WAITING + 1
+        assert said.endswith(b"0\r\n\r\n")
+        assert len(app.came) == MOST_WAITING + 1
+        writer.close()
 
 
 @in_loop

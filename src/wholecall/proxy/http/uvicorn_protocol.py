@@ -5,8 +5,9 @@
   rest of one that was answered before it had come, and what is written must be read in time.
   uvicorn itself closes an idle connection between two requests.
 - A client may send requests before it has the answer to the first. Few of them wait in line, and a
-  disconnect is noticed by the answer in progress, not by the last in line. Whatever is wrong with a
-  later request, nothing is written into the middle of that answer.
+  disconnect is noticed by the answer in progress, not by the last in line. After one too many,
+  those that wait are answered, and the connection closes. Whatever is wrong with a later request,
+  nothing is written into the middle of that answer.
 - Trailers are not headers (RFC 9110, 6.5.1): proxies that check headers have not seen them.
 - Clients that request an upgrade (Java's own asks for `h2c` with its first request) may be answered
   in HTTP/1.1 (RFC 9110, 7.8). httptools skips their bodies. Only a WebSocket is another protocol.
@@ -173,6 +174,8 @@ class TimedProtocol(HttpToolsProtocol):
         self._limited = cast(LimitedApp, self.app)
         self._before: list[RequestResponseCycle] = []
         """Requests that were not answered when the next one came; `cycle` is the last."""
+        self._is_full = False
+        """True if too many came: what follows is discarded, and the last answer closes."""
         self._late_headers = Alarm(self._miss_headers)
         self._late_rest = Alarm(self._hang_up)
         self._in_headers = True
@@ -204,7 +207,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes come. What is of no use is not collected for as long as it may take."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_full:
             return
         self._empty_bytes += len(data)
         super().data_received(data)
@@ -277,6 +280,8 @@ class TimedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer an invalid request, or one too many."""
+        if self._is_full:
+            return  # those that were let in are answered first
         if self._may_answer:
             super().send_400_response(msg)
         else:
@@ -293,9 +298,13 @@ class TimedProtocol(HttpToolsProtocol):
         """A request came before the answer to another. uvicorn reads no more until that is over,
         and so would not see the client leave."""
         self._before = [each for each in (*self._before, before) if not each.response_complete]
-        if len(self.pipeline) > MOST_WAITING:
-            raise _TooManyWait
         self.flow.resume_reading()
+        if len(self.pipeline) > MOST_WAITING:
+            self.pipeline.popleft()
+            self.cycle = self._before.pop()  # the last that was let in
+            self.cycle.keep_alive = False
+            self._is_full = True
+            raise _TooManyWait
 
     @property
     def _may_answer(self) -> bool:
