@@ -112,9 +112,27 @@ def test_keys_are_listed_as_json(run: Runner) -> None:
     [line] = run("list", "--json").out.splitlines()
     shown = json.loads(line)
     assert set(shown) == {
-        *("id", "name", "models", "tools", "rpm", "concurrent", "expires", "created", "revoked")
+        *(
+            "id",
+            "name",
+            "models",
+            "tools",
+            "may_approve",
+            "rpm",
+            "concurrent",
+            "expires",
+            "created",
+            "revoked",
+        )
     }
     assert (shown["name"], shown["rpm"], shown["revoked"]) == ("first", 5, None)
+
+
+def test_the_right_to_approve_is_given_by_name(run: Runner) -> None:
+    made = [run("create", "--name", "a", *more) for more in ([], ["--may-approve"])]
+    keys = [check(ran.out.strip()) for ran in made]
+    assert [key is not None and key.may_approve for key in keys] == [False, True]
+    assert ["may approve calls" in ran.err for ran in made] == [False, True]
 
 
 def test_a_revoked_key_is_closed_and_stays_in_the_list(run: Runner) -> None:

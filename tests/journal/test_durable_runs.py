@@ -13,7 +13,16 @@ import pytest
 import wholecall
 from scripted import calls, says
 from wholecall.agent.run import RunResult
-from wholecall.agent.run_events import Resumed, RunEvent, Status, ToolRecalled, ToolStarted
+from wholecall.agent.run_events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Resumed,
+    RunEvent,
+    Status,
+    ToolEnded,
+    ToolRecalled,
+    ToolStarted,
+)
 from wholecall.errors import RunFailed, RunWaiting
 from wholecall.journal.journal_rows import DecisionRow, encode_row
 from wholecall.journal.sqlite_journal import SqliteJournal
@@ -61,9 +70,13 @@ def read_status(path: Path, id: str = "order-17") -> tuple[str, str]:
 
 
 def play(
-    journal: SqliteJournal, *answers: ScriptedAnswer, again: bool = False, **options: Any
+    journal: SqliteJournal,
+    *answers: ScriptedAnswer,
+    again: bool = False,
+    seen: list[RunEvent] | None = None,
+    **options: Any,
 ) -> tuple[RunResult[Any], list[RunEvent]]:
-    seen: list[RunEvent] = []
+    seen = [] if seen is None else seen
     upstream = ReplayUpstream(answers)
     more: Any = {**options, "upstream": upstream, "journal": journal, "taps": [seen.append]}
 
@@ -185,11 +198,59 @@ def test_a_person_decides_what_a_call_did(
             play(journal, again=True, tools=[offered])
         assert read_status(journal.path)[0] == "waiting"
     body = encode_row(DecisionRow(decision))
-    assert journal.decide("order-17", "c0", body=body).result()
-    assert not journal.decide("order-17", "c0", body=body).result()
+    assert journal.decide("order-17", "decision c0", body=body).result()
+    assert not journal.decide("order-17", "decision c0", body=body).result()
     result, _ = play(journal, says("again"), again=True, tools=[offered])
     assert len(till.began) == times
     assert [each.status for each in result.ended] == [status]
+
+
+APPROVED = [("approve", Status.DONE, 1), ("deny", Status.DENIED, 0)]
+
+
+@pytest.mark.parametrize(("decision", "status", "times"), APPROVED)
+def test_a_call_that_needs_approval_waits_in_the_journal(
+    journal: SqliteJournal, *, decision: str, status: Status, times: int
+) -> None:
+    till = Till()
+    offered = wholecall.tool(approve=True)(till.charge)
+    told: list[RunEvent] = []
+    with pytest.raises(RunWaiting, match="'charge' waits for approval"):
+        play(journal, CHARGES, tools=[offered], seen=told)
+    assert [type(e) for e in told if isinstance(e, ApprovalAsked | ToolEnded)] == [ApprovalAsked]
+    with pytest.raises(RunWaiting, match="decide `approve` or `deny`"):
+        play(journal, again=True, tools=[offered])
+    assert (read_status(journal.path)[0], till.began) == ("waiting", [])
+    body = encode_row(DecisionRow(decision, "it is late"))
+    assert journal.decide("order-17", "approval c0", body=body).result()
+    result, seen = play(journal, says("again"), again=True, tools=[offered])
+    assert len(till.began) == times
+    assert [each.status for each in result.ended] == [status]
+    answered = [e for e in seen if isinstance(e, ApprovalAnswered)]
+    assert [(e.approved, e.why) for e in answered] == [(decision == "approve", "it is late")]
+
+
+def test_an_approval_says_nothing_about_what_became_of_the_call(journal: SqliteJournal) -> None:
+    till = Till()
+    offered = wholecall.tool(approve=True, on_crash="ask")(till.charge)
+    with pytest.raises(RunWaiting, match="approval"):
+        play(journal, CHARGES, tools=[offered])
+    yes = encode_row(DecisionRow("approve"))
+    assert journal.decide("order-17", "approval c0", body=yes).result()
+    play(journal, says("done"), again=True, tools=[offered])
+    interrupt(journal.path, after=4)  # the answer, the question, its decision, the intent
+    with pytest.raises(RunWaiting, match="had begun before the run was interrupted"):
+        play(journal, again=True, tools=[offered])
+    assert till.began == ["17"]
+
+
+def test_a_rule_that_fails_lets_no_call_wait(journal: SqliteJournal) -> None:
+    def fail(_: wholecall.Call) -> bool:
+        raise OSError
+
+    offered = wholecall.tool(approve=fail)(Till().charge)
+    result, _ = play(journal, CHARGES, says("no"), tools=[offered])
+    assert [each.status for each in result.ended] == [Status.DENIED]
 
 
 def test_a_run_waits_for_a_tool_that_is_missing(journal: SqliteJournal) -> None:

@@ -303,3 +303,69 @@ def test_a_damaged_run_fails_alone(make: Stores) -> None:
     with pytest.raises(ValueError, match="asleep"):
         broken.result()
     assert good.result() is not None
+
+
+# ── People ──────────────────────────────────────────────────────────────────────────
+
+QUESTIONS = [("ask a b", "decision a b"), ("approval_ask a b", "approval a b")]
+
+
+@pytest.mark.parametrize(("asked", "decision"), QUESTIONS)
+def test_a_question_is_open_until_it_is_decided(make: Stores, *, asked: str, decision: str) -> None:
+    journal = make()
+    for id in ("one", "two"):
+        journal.open_run(NEW._replace(id=id, key_id=f"key {id}")).result()
+        journal.append(id, [Row(asked, b"{}")], epoch=1, status=RunStatus.WAITING).result()
+    found = journal.list_asked().result()
+    assert [(each.run.id, each.row.key, each.row.body) for each in found] == [
+        ("one", asked, b"{}"),
+        ("two", asked, b"{}"),
+    ]
+    assert [each.run.id for each in journal.list_asked(key_id="key two").result()] == ["two"]
+    assert journal.read_row("one", decision).result() is None
+    assert journal.decide("one", decision, body=b"yes").result()
+    assert not journal.decide("one", decision, body=b"no").result()
+    assert not journal.decide("none", decision, body=b"no").result()
+    assert journal.read_row("one", decision).result() == b"yes"
+    assert [each.run.id for each in journal.list_asked().result()] == ["two"]
+    assert journal.count_open().result() == {RunStatus.READY: 1, RunStatus.WAITING: 1}
+    assert journal.cancel("two", "it takes too long").result()
+    assert journal.list_asked().result() == []
+
+
+def test_an_approval_does_not_answer_what_became_of_the_call(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    journal.append("one", [Row("ask a", b"{}")], epoch=1).result()
+    assert journal.decide("one", "approval a", body=b"yes").result()
+    assert [each.row.key for each in journal.list_asked().result()] == ["ask a"]
+    journal.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    journal.append_result("one", "a", body=b"real", epoch=1).result()
+    assert journal.list_asked().result() == []
+
+
+def test_a_run_does_not_wait_for_what_was_decided_meanwhile(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    journal.append("one", [Row("ask a", b"{}")], epoch=1).result()
+    assert journal.decide("one", "decision a", body=b"yes").result()
+    journal.append("one", (), epoch=1, status=RunStatus.WAITING, stop="decide").result()
+    journal.let_go("one")
+    assert [run.status for run in journal.list_runs().result()] == [RunStatus.READY]
+    claim = journal.claim("one").result()
+    assert claim is not None
+    epoch = claim.run.epoch
+    journal.append("one", (), epoch=epoch, status=RunStatus.WAITING, stop="another").result()
+    assert [run.status for run in journal.list_runs().result()] == [RunStatus.WAITING]
+
+
+def test_an_operator_lets_a_run_go_on_that_waits(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    assert not journal.release("one").result()
+    assert not journal.release("none").result()
+    journal.append("one", (), epoch=1, status=RunStatus.WAITING, stop="no tool").result()
+    assert journal.release("one").result()
+    assert not journal.release("one").result()
+    (run,) = journal.list_runs([RunStatus.READY]).result()
+    assert (run.id, run.stop, read_keys(journal)) == ("one", "", ["release 1"])

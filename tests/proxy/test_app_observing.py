@@ -85,7 +85,7 @@ def test_a_path_is_the_clients_and_may_hold_a_secret() -> None:
 def test_who_answered_for_a_call_is_logged() -> None:
     stream = io.StringIO()
     given = ApprovalGiven(
-        key_id="key_7", request_id="req_2", run_request_id="req_1", tool="a b", approved=False
+        key_id="key_7", request_id="req_2", run_request_id="req_1", tool="a b", decision="deny"
     )
     observe(Config(), stream).take_approval(given)
     line = json.loads(stream.getvalue())

@@ -97,7 +97,8 @@ class RunOptions(TypedDict, total=False):
     user: str
     """The user on whose behalf the tools work; tools find it in their context."""
     approve: Approver | Approvals
-    """Asked about each call whose tool needs approval. Without it, `run.approvals` waits."""
+    """Asked about each call whose tool needs approval. Without it, `run.approvals` waits; a durable
+    run that was started by `ask` or `resume` raises `RunWaiting`, and waits in its journal."""
     around: Sequence[Around]
     """Wrappers around every call: to time, cache, deny or fake it."""
     stop_when: Sequence[StopCondition]
@@ -141,6 +142,13 @@ def run(
             print((await run.result()).usage)
     ```
     """
+    return _make_run(model, prompt, output=output, options=options)
+
+
+def _make_run(
+    model: str, prompt: Question, *, output: object, options: RunOptions, parks: bool = False
+) -> Run[Any]:
+    """Make a run. `parks`: a durable one waits in its journal for approvals, and not here."""
     options = _read_options(options)
     toolbox = Toolbox(options.get("tools", ()))
     form = AnyText() if output is None else TypedOutput(output)
@@ -170,6 +178,7 @@ def run(
         return Run(body, approvals=settings.approvals)
     saved = RunRow(settings.run_id, model=model, plan=_save_plan(model, request.messages, options))
     durable = DurableBody(body, journal=options["journal"], run=saved, make_sender=make_sender)
+    durable.parks = parks and "approve" not in options
     return Run(durable, approvals=settings.approvals)
 
 
@@ -194,7 +203,9 @@ async def resume(
         saved["limits"] = RunLimits(**plan.options["limits"])
     saved.update(_read_options(options))
     saved["journal"], saved["id"] = store, id
-    async with run(plan.model, read_messages(plan.messages), output=output, **saved) as started:
+    messages = read_messages(plan.messages)
+    made = _make_run(plan.model, messages, output=output, options=saved, parks=True)
+    async with made as started:
         return await started.result()
 
 
@@ -215,7 +226,8 @@ async def ask(
     answer; the exception's `ran` lists the calls that had begun. A run that was stopped at a limit
     has an answer if the model gave one to the last request; `result.stop` names the limit.
     """
-    async with run(model, prompt, output=output, **options) as started:
+    made = _make_run(model, prompt, output=output, options=options, parks=True)
+    async with made as started:
         result = await started.result()
         if result.no_answer:
             said = result.text.removesuffix(result.no_answer).rstrip()
@@ -313,10 +325,13 @@ class DurableBody:
         self._journal = journal
         self._run = run
         self._make_sender = make_sender
+        self.parks = False
+        """True if the run waits in its journal for approvals."""
 
     async def __call__(self, channel: EventChannel) -> RunResult[Any]:
         try:
             journal = await open_journal(find_store(self._journal), self._run)
+            journal.parks = self.parks
             _demand_same(journal.run, self._run)
         except BaseException:
             await self._body.close()

@@ -16,7 +16,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, TypeAlias
 
 from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked
+from wholecall.errors import Fenced, RunWaiting
 from wholecall.events import Call, copy_call
+from wholecall.storage import StoreFailed
 from wholecall.tools.tool import Approve
 
 _Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]
@@ -32,6 +34,9 @@ class Approval(NamedTuple):
 
 Approver: TypeAlias = Callable[[Call], Awaitable[bool | Approval]]
 """Asked about each call that needs approval."""
+
+Park: TypeAlias = Callable[[Call], Awaitable[RunWaiting]]
+"""Writes down that a call waits for approval; returns what ends the run until then."""
 
 
 class Approvals:
@@ -65,23 +70,31 @@ class Approvals:
             return False
         return True
 
-    async def ask(self, call: Call, rule: Approve, *, emit: _Emit) -> Approval:
+    async def ask(
+        self, call: Call, rule: Approve, *, emit: _Emit, park: Park | None = None
+    ) -> Approval:
         """Decide whether a call may run, by the rule of its tool. It may take until a person
-        answers."""
+        answers; with `park`, what that returns is raised instead."""
         if rule is False:
             return Approval(True)
+        given: Approval | RunWaiting
         try:
             async with asyncio.timeout(self._seconds):
                 if not await _needs_approval(rule, copy_call(call)):
                     return Approval(True)
-                approval = await self._wait(call, emit)
+                given = await (self._wait(call, emit) if park is None else park(call))
         except TimeoutError:
-            approval = Approval(False, "nobody answered in time")
+            given = Approval(False, "nobody answered in time")
+        except (StoreFailed, Fenced):
+            raise
         # The rule is the user's code, and whatever is wrong with it must not let a call run.
         except Exception as error:  # noqa: BLE001
-            approval = Approval(False, f"the rule for approvals failed ({type(error).__name__})")
-        emit(ApprovalAnswered(copy_call(call), *approval))
-        return approval
+            given = Approval(False, f"the rule for approvals failed ({type(error).__name__})")
+        if isinstance(given, RunWaiting):
+            emit(ApprovalAsked(copy_call(call)))
+            raise given
+        emit(ApprovalAnswered(copy_call(call), *given))
+        return given
 
     async def _wait(self, call: Call, emit: _Emit) -> Approval:
         loop = asyncio.get_running_loop()

@@ -7,6 +7,7 @@ from bisect import insort
 from collections import Counter
 from dataclasses import dataclass
 
+from wholecall.agent.approvals import Approval
 from wholecall.agent.budget import RunLimits
 from wholecall.agent.call_runner import (
     CallOutcome,
@@ -20,6 +21,7 @@ from wholecall.agent.call_runner import (
     settle_crash,
 )
 from wholecall.agent.run_events import (
+    ApprovalAnswered,
     Status,
     ToolEnded,
     ToolEvent,
@@ -27,7 +29,9 @@ from wholecall.agent.run_events import (
     ToolStarted,
 )
 from wholecall.arguments.feedback import SkipReason
+from wholecall.errors import RunWaiting
 from wholecall.events import Call, copy_call
+from wholecall.journal.journal_rows import APPROVALS
 from wholecall.messages import CallResult, Result
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
@@ -274,14 +278,26 @@ class Executor:
             if found is not None:
                 return found
         else:
-            approvals = self._settings.approvals
-            approval = await approvals.ask(call, job.tool.approve, emit=self._emit)
+            approval = await self._approve(job)
             if not approval.approved:
                 return CallOutcome(Status.DENIED, describe_denied(call.name, approval.why))
         self._schedule.make_ready(call.id)
         self._advance()
         await self._turns[call.id].wait()
         return await job.calling.run()
+
+    async def _approve(self, job: _Job) -> Approval:
+        """Ask whether a call may run. In a durable run, what a person once said counts."""
+        call, journal, approvals = job.call, self._settings.journal, self._settings.approvals
+        if journal is None:
+            return await approvals.ask(call, job.tool.approve, emit=self._emit)
+        given = journal.restored.approvals.get(call.id)
+        if given is None:
+            park = journal.park if journal.parks else None
+            return await approvals.ask(call, job.tool.approve, emit=self._emit, park=park)
+        approval = Approval(given.decision == APPROVALS[0], given.why)
+        self._emit(ApprovalAnswered(copy_call(call), *approval))
+        return approval
 
     def _advance(self) -> None:
         for call_id in self._schedule.begin():
@@ -292,6 +308,10 @@ class Executor:
         del self._turns[job.call.id]
         self._schedule.finish(job.call.id)
         self._advance()
+        waits = None if task.cancelled() else task.exception()
+        if isinstance(waits, RunWaiting):
+            self._bugs.append(waits)  # the call has no result yet, and `settle` raises
+            return
         outcome = self._read(task, job)
         self._conclude(job.call, outcome, calling=job.calling)
         job.calling.conclude(outcome.status)

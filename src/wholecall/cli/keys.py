@@ -59,6 +59,13 @@ ToolsOption = Annotated[
         show_default=False,
     ),
 ]
+MayApproveOption = Annotated[
+    bool,
+    typer.Option(
+        "--may-approve",
+        help="Let it decide about calls of its runs that wait for a person.",
+    ),
+]
 RpmOption = Annotated[
     int | None,
     typer.Option(
@@ -98,6 +105,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
     name: NameOption,
     model: ModelsOption = None,
     tool: ToolsOption = None,
+    may_approve: MayApproveOption = False,
     rpm: RpmOption = None,
     concurrent: ConcurrentOption = None,
     expires: ExpiresOption = None,
@@ -109,6 +117,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
         name=name,
         models=tuple(model or ("*",)),
         tools=tuple(tool or ()),
+        may_approve=may_approve,
         rpm=rpm,
         concurrent=concurrent,
         expires=None if expires is None else time.time() + _read_span(expires),
@@ -188,6 +197,7 @@ def _tell_rights(key: Key) -> str:
     rights = [
         f"models {', '.join(key.models)}",
         f"tools {', '.join(key.tools) or 'none'}",
+        *(["may approve calls"] if key.may_approve else []),
         *([f"{key.rpm} requests a minute"] if key.rpm else []),
         *([f"{key.concurrent} at a time"] if key.concurrent else []),
     ]

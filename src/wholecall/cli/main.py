@@ -40,6 +40,7 @@ _LATER = {
     "keys": ("wholecall.cli.keys", "app"),
     "model": ("wholecall.cli.model", "app"),
     "record": ("wholecall.cli.record", "app"),
+    "runs": ("wholecall.cli.runs", "app"),
     "serve": ("wholecall.cli.serve", "app"),
     "worker": ("wholecall.cli.worker", "app"),
 }

@@ -7,8 +7,11 @@
 | `late <call>`          | a result that came after another one had counted               |
 | `answer <turn>`        | the answer of a turn was accepted                              |
 | `turn <turn>`          | the turn is over: the state of the loop                        |
-| `ask <call>`           | a person has to decide about a call                            |
+| `ask <call>`           | a person has to say what became of a call                      |
 | `decision <call>`      | the decision; the first one counts                             |
+| `approval_ask <call>`  | a person has to approve a call before it begins                |
+| `approval <call>`      | the decision; the first one counts                             |
+| `release <epoch>`      | an operator let a run that waited go on                        |
 | `end`                  | the run is over, with its result or its error                  |
 """
 
@@ -50,6 +53,11 @@ VERSION = 1
 _ENCODER = msgspec.json.Encoder()
 _Row = TypeVar("_Row")
 _Structured = list[Any]
+
+
+OUTCOMES = ("done", "not_done", "rerun")
+"""What a person may say of a call that had begun before a crash."""
+APPROVALS = ("approve", "deny")
 
 
 class BrokenRow(WholecallError, ValueError):
@@ -138,11 +146,22 @@ class EndRow(msgspec.Struct):
     version: int = VERSION
 
 
+class AskRow(msgspec.Struct):
+    """A person has to decide about a call."""
+
+    call: dict[str, Any]
+    until: float = 0.0
+    """When no decision is awaited any more, in seconds since 1970; 0: it is awaited for ever."""
+    request_id: str = ""
+    """Of the request that began the run."""
+    version: int = VERSION
+
+
 class DecisionRow(msgspec.Struct):
     """A person's decision about a call."""
 
     decision: str
-    """`done`, `not_done`, `rerun`; of an approval `approve` or `deny`."""
+    """One of `OUTCOMES`; of an approval one of `APPROVALS`."""
     why: str = ""
     version: int = VERSION
 

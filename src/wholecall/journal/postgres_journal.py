@@ -37,8 +37,10 @@ from wholecall.journal.postgres_server import (
 from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import (
     LEASE,
+    MOST_ASKED,
     MOST_CLAIMED,
     OVER,
+    AskedCall,
     Claim,
     ClaimState,
     JournalStore,
@@ -61,6 +63,7 @@ _ATTEMPTS = 20
 _FAILED = "the journal of runs cannot be used"
 _REPLACED = "an equal request was sent anew, and nothing had begun"
 _RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
+_OF_RUNS = ", ".join(f"runs.{name}" for name in _RUN.removesuffix(", plan").split(", "))
 _INSERT_RUN = f"""
 INSERT INTO wholecall.runs ({_RUN}) VALUES ({", ".join(["%s"] * 12)}) ON CONFLICT DO NOTHING
 """  # noqa: S608 - only our own words
@@ -78,8 +81,12 @@ SELECT owned.id, new.key, %(epoch)s, %(now)s, new.body
 FROM owned, unnest(%(keys)s::text[], %(bodies)s::bytea[]) WITH ORDINALITY AS new (key, body, place)
 ORDER BY new.place ON CONFLICT DO NOTHING RETURNING 1
 """
+# A run does not wait for what was decided while its worker was about to let go of it.
 _UPDATE_STATUS = """
-UPDATE wholecall.runs SET status = %(status)s, stop = %(stop)s, owner = %(owner)s,
+UPDATE wholecall.runs SET status = CASE WHEN %(status)s = 'waiting' AND EXISTS (
+        SELECT 1 FROM wholecall.rows WHERE run = %(id)s AND epoch = %(epoch)s
+        AND split_part(key, ' ', 1) IN ('decision', 'approval')
+    ) THEN 'ready' ELSE %(status)s END, stop = %(stop)s, owner = %(owner)s,
     touched = %(now)s, due = CASE WHEN %(over)s THEN greatest(%(due)s, (
         SELECT max(until) FROM wholecall.handles WHERE run = %(id)s)) ELSE due END
 WHERE id IN (SELECT id FROM owned)
@@ -120,6 +127,22 @@ DELETE FROM wholecall.runs WHERE id IN (
     SELECT id FROM wholecall.runs WHERE due > 0 AND due < %s
     AND status NOT IN ('waiting', 'client') LIMIT %s FOR UPDATE SKIP LOCKED)
 """
+_LOCK_RUN = "SELECT 1 FROM wholecall.runs WHERE id = %s FOR NO KEY UPDATE"
+_RELEASE = (
+    "UPDATE wholecall.runs SET status = 'ready', stop = '' WHERE id = %s AND status = 'waiting'"
+)
+_LIST_ASKED = f"""
+SELECT asked.key, asked.body, asked.epoch, asked.at, {_OF_RUNS}
+FROM wholecall.runs JOIN wholecall.rows AS asked ON asked.run = runs.id
+WHERE status IN ('ready', 'running', 'waiting')
+AND (%(key)s::text IS NULL OR key_id = %(key)s)
+AND split_part(asked.key, ' ', 1) IN ('ask', 'approval_ask') AND NOT EXISTS (
+    SELECT 1 FROM wholecall.rows AS given WHERE given.run = runs.id AND given.key IN (
+        'result ' || substr(asked.key, strpos(asked.key, ' ') + 1),
+        CASE split_part(asked.key, ' ', 1) WHEN 'ask' THEN 'decision' ELSE 'approval' END
+            || substr(asked.key, strpos(asked.key, ' '))))
+ORDER BY asked.at LIMIT %(most)s
+"""  # noqa: S608 - only our own words
 _T = TypeVar("_T")
 
 
@@ -327,9 +350,14 @@ class PostgresJournal:
 
         self._submit(change)
 
+    @property
+    def is_closed(self) -> bool:
+        """True if nothing can be asked of it any more."""
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
-        if not self._thread.is_alive():
+        if self.is_closed:
             return
         self._changes.put(None)
         self._thread.join()
@@ -371,25 +399,62 @@ class PostgresJournal:
 
         return self._submit(change, waits=True)
 
-    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
-        """Append a decision; False if there is one. The run becomes READY if it waited."""
+    def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
+        """Append a decision under a key; False if there is one. The run becomes READY if it
+        waited."""
 
         def change(database: Any) -> bool:
-            insert = (
-                "INSERT INTO wholecall.rows (run, key, epoch, at, body) SELECT id, %s, epoch, %s, "
-                "%s FROM wholecall.runs WHERE id = %s ON CONFLICT DO NOTHING"
-            )
-            values = (f"decision {call_id}", self._clock(), body, id)
-            counted = bool(database.execute(insert, values).rowcount == 1)
+            counted = self._add(database, id, row=Row(key, body))
             if counted:
-                query = (
-                    "UPDATE wholecall.runs SET status = 'ready', stop = '' "
-                    "WHERE id = %s AND status = 'waiting'"
-                )
-                database.execute(query, (id,))
+                database.execute(_RELEASE, (id,))
             return counted
 
         return self._submit(change)
+
+    def read_row(self, id: str, key: str) -> Future[bytes | None]:
+        """Return a row of a run."""
+
+        def read(database: Any) -> bytes | None:
+            query = "SELECT body FROM wholecall.rows WHERE run = %s AND key = %s"
+            found = database.execute(query, (id, key)).fetchone()
+            return None if found is None else bytes(found[0])
+
+        return self._submit(read)
+
+    def release(self, id: str) -> Future[bool]:
+        """Let a run that waits go on, whatever it waits for; False if it does not wait."""
+
+        def change(database: Any) -> bool:
+            run = _read_run(database, id, lock=True)
+            if run is None or run.status is not RunStatus.WAITING:
+                return False
+            self._add(database, id, row=Row(f"release {run.epoch}", b"{}"))
+            database.execute(_RELEASE, (id,))
+            return True
+
+        return self._submit(change)
+
+    def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
+        """Return the questions to people that no one has answered, of runs that are not over."""
+
+        def read(database: Any) -> list[AskedCall]:
+            found = database.execute(_LIST_ASKED, {"key": key_id, "most": MOST_ASKED}).fetchall()
+            return [
+                AskedCall(_make_run([*run, b""]), Row(key, bytes(body), epoch), at)
+                for key, body, epoch, at, *run in found
+            ]
+
+        return self._submit(read)
+
+    def count_open(self) -> Future[dict[RunStatus, int]]:
+        """Return how many runs are not over, by their status."""
+        query = (
+            "SELECT status, count(*) FROM wholecall.runs "
+            "WHERE status IN ('ready', 'running', 'waiting', 'client') GROUP BY status"
+        )
+        return self._submit(
+            lambda database: {RunStatus(name): count for name, count in database.execute(query)}
+        )
 
     def append_frames(
         self,
@@ -484,10 +549,22 @@ class PostgresJournal:
             "due": now + self._kept_seconds,
         }
 
+    def _add(self, database: Any, id: str, *, row: Row) -> bool:
+        """Append a row under whatever epoch the run has; False if it is there."""
+        insert = (
+            "INSERT INTO wholecall.rows (run, key, epoch, at, body) SELECT id, %s, epoch, %s, "
+            "%s FROM wholecall.runs WHERE id = %s FOR NO KEY UPDATE ON CONFLICT DO NOTHING"
+        )
+        values = (row.key, self._clock(), row.body, id)
+        return bool(database.execute(insert, values).rowcount == 1)
+
     def _append(self, database: Any, values: Mapping[str, Any], *, rows: Sequence[Row]) -> None:
         """Append rows under an epoch, and set the status, in one statement."""
         id, epoch = values["id"], values["epoch"]
         columns = {"keys": [row.key for row in rows], "bodies": [row.body for row in rows]}
+        if values["status"] == RunStatus.WAITING.value:
+            # Decisions lock the run: the statement that looks for one begins after them.
+            database.execute(_LOCK_RUN, (id,))
         statement = _APPEND if values["status"] is None else _APPEND_STATUS
         owned, written = database.execute(statement, {**values, **columns}).fetchone()
         if not owned:
@@ -507,6 +584,8 @@ class PostgresJournal:
 
     def _submit(self, make: Callable[[Any], _T], *, waits: bool = False) -> Future[_T]:
         change = _Change(make, Future(), waits)
+        if self.is_closed:
+            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
         self._changes.put(change)
         return change.made
 
@@ -686,6 +765,6 @@ def find_store(journal: str | JournalStore) -> JournalStore:
     if journal.partition(":")[0] not in {"postgresql", "postgres"}:
         return find_journal(journal)
     key = (os.getpid(), journal)
-    if key not in _OPEN:
+    if key not in _OPEN or _OPEN[key].is_closed:
         _OPEN[key] = PostgresJournal(journal)
     return _OPEN[key]

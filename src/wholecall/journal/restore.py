@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from wholecall.events import Call, Outcome, Text
 from wholecall.journal.journal_rows import (
     AnswerRow,
+    AskRow,
     DecisionRow,
     EndRow,
     IntentRow,
@@ -40,8 +41,12 @@ _KINDS: Mapping[str, type] = {
     "answer": AnswerRow,
     "turn": TurnRow,
     "decision": DecisionRow,
+    "approval": DecisionRow,
     "end": EndRow,
 }
+
+ASKING: Mapping[str, str] = {"ask": "decision", "approval_ask": "approval"}
+"""The rows in which a person is asked, each with the row of the decision."""
 
 
 class Row(NamedTuple):
@@ -87,9 +92,11 @@ class Restored:
     """The calls that have begun, by their ids."""
     attempts: dict[str, int] = field(default_factory=dict)
     results: dict[str, RecalledCall] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
-    """The calls about which a person was asked."""
+    asked: dict[str, AskRow] = field(default_factory=dict)
+    """What people were asked, by the keys of the rows."""
     decisions: dict[str, DecisionRow] = field(default_factory=dict)
+    approvals: dict[str, DecisionRow] = field(default_factory=dict)
+    """The decisions about calls that had to be approved."""
     end: EndRow | None = None
 
     @property
@@ -116,10 +123,10 @@ def restore(rows: Iterable[Row]) -> Restored:
         kind, _, name = row.key.partition(" ")
         if kind in _KINDS:
             found[kind].append((name, decode_row(_KINDS[kind], row.body)))
-        elif kind == "ask":
-            restored.asked.add(name)
+        elif kind in ASKING:
+            restored.asked[row.key] = decode_row(AskRow, row.body)
     restored.end = found["end"][0][1] if found["end"] else None
-    restored.decisions = dict(found["decision"])
+    restored.decisions, restored.approvals = dict(found["decision"]), dict(found["approval"])
     restored.results = {name: _read_recalled(row) for name, row in found["result"]}
     _take_turns(restored, [row for _, row in sorted(found["turn"], key=_number)])
     intents = sorted(found["intent"], key=_number)

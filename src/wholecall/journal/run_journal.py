@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol, TypeVar
@@ -26,7 +27,9 @@ from wholecall.errors import RunFailed, RunWaiting, UpstreamError, WholecallErro
 from wholecall.events import Call
 from wholecall.journal.journal_rows import (
     AnswerRow,
+    AskRow,
     BrokenRow,
+    DecisionRow,
     EndRow,
     IntentRow,
     ResultRow,
@@ -51,6 +54,13 @@ does not say that it was sent before. Some clients send one again up to three ti
 after any error, and do not say so."""
 MOST_CLAIMED = 4
 """Runs in one claim: the other workers take the rest."""
+MOST_ASKED = 1000
+"""Questions that are listed, the oldest first."""
+
+
+_RELEASING = frozenset({"release", "decision", "approval"})
+TOO_LATE = DecisionRow("deny", "nobody answered in time")
+_APPROVE = "the call of {name!r} waits for approval: decide `approve` or `deny`"
 
 
 class RunStatus(enum.Enum):
@@ -125,11 +135,26 @@ class Claim(NamedTuple):
         return self.state is not ClaimState.OVER or now - self.run.touched < REFUSED_SECONDS
 
 
+def find_last_release(claim: Claim) -> int:
+    """Return the epoch in which an operator or a decision last let a run go on; 0: none has."""
+    released = (row for row in claim.rows if row.key.partition(" ")[0] in _RELEASING)
+    return max((row.epoch for row in released), default=0)
+
+
 class StoredFrames(NamedTuple):
     """A part of the response of a run, as its client reads it, and the run without its plan."""
 
     run: RunRow
     bodies: tuple[bytes, ...]
+
+
+class AskedCall(NamedTuple):
+    """A question to a person."""
+
+    run: RunRow
+    row: Row
+    at: float
+    """When it was asked, in seconds since 1970."""
 
 
 class JournalStore(Protocol):
@@ -181,6 +206,12 @@ class JournalStore(Protocol):
     ) -> Future[list[RunRow]]:
         """Return runs without their plans, the latest first."""
 
+    def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
+        """Return the questions to people that no one has answered, of runs that are not over."""
+
+    def count_open(self) -> Future[dict[RunStatus, int]]:
+        """Return how many runs are not over, by their status."""
+
     def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
         """End a run that is not over, under a new epoch: its owner is fenced."""
 
@@ -209,8 +240,15 @@ class JournalStore(Protocol):
     def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
         """Append a result, from the owner or from the epoch of the intent; return what counts."""
 
-    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
-        """Append a decision; False if there is one. The run becomes READY if it waited."""
+    def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
+        """Append a decision under a key; False if there is one. The run becomes READY if it
+        waited."""
+
+    def read_row(self, id: str, key: str) -> Future[bytes | None]:
+        """Return a row of a run."""
+
+    def release(self, id: str) -> Future[bool]:
+        """Let a run that waits go on, whatever it waits for; False if it does not wait."""
 
     def append_frames(
         self,
@@ -247,6 +285,11 @@ class RunJournal:
         self.closes = True
         """False if the status is set with the last frames of a response, after the end row: a
         client that finds the run over finds all of its response."""
+        self.parks = False
+        """True if a call that needs approval ends the run, which waits in the store. Otherwise the
+        answer is awaited here."""
+        self.request_id = ""
+        """Of the request that began the run, for the people who are asked."""
         self._failure: BaseException | None = None
 
     @property
@@ -312,11 +355,39 @@ class RunJournal:
         return self._store.append_result(run.id, call.id, body=encode_row(row), epoch=run.epoch)
 
     async def ask(self, call: Call, why: str) -> RunWaiting:
-        """Write that a person has to decide about a call; return the exception that says so."""
-        if call.id not in self.restored.asked:
-            row = IntentRow(write_call(call))
-            await asyncio.wrap_future(self._append(Row(f"ask {call.id}", encode_row(row))))
+        """Write that a person has to say what became of a call; return the exception that says
+        so."""
+        await self._ask(f"ask {call.id}", call)
         return RunWaiting(why, id=self.run.id)
+
+    async def park(self, call: Call) -> RunWaiting:
+        """The same of a call that a person has to approve before it begins."""
+        await self._ask(f"approval_ask {call.id}", call)
+        return RunWaiting(_APPROVE.format(name=call.name), id=self.run.id)
+
+    async def await_approval(self, call: Call, *, until: float, pace: float) -> DecisionRow:
+        """Ask a person to approve a call, and wait for the decision; at the end of the time (in
+        seconds since 1970) the call is denied. Whoever was asked before has the time of then."""
+        question = f"approval_ask {call.id}"
+        await self._ask(question, call, until=until)
+        before = self.restored.asked.get(question)
+        until = until if before is None else before.until or until
+        key, clock = f"approval {call.id}", time.time
+        body = None
+        while body is None and clock() < until:
+            body = await asyncio.wrap_future(self._store.read_row(self.run.id, key))
+            if body is None:
+                await asyncio.sleep(min(pace, max(until - clock(), 0.0)))
+        if body is None:
+            late = encode_row(TOO_LATE)
+            await asyncio.wrap_future(self._store.decide(self.run.id, key, body=late))
+            body = await asyncio.wrap_future(self._store.read_row(self.run.id, key))
+        return TOO_LATE if body is None else decode_row(DecisionRow, body)
+
+    async def _ask(self, key: str, call: Call, *, until: float = 0.0) -> None:
+        if key not in self.restored.asked:
+            row = AskRow(write_call(call), until, self.request_id)
+            await asyncio.wrap_future(self._append(Row(key, encode_row(row))))
 
     # ── Turns ───────────────────────────────────────────────────────────────────────
 

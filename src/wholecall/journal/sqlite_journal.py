@@ -26,8 +26,10 @@ from wholecall.errors import Fenced
 from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import (
     LEASE,
+    MOST_ASKED,
     MOST_CLAIMED,
     OVER,
+    AskedCall,
     Claim,
     ClaimState,
     RunRow,
@@ -75,6 +77,24 @@ ALTER TABLE handles ADD COLUMN until REAL NOT NULL DEFAULT 0;
 )
 """Numbered from 1; each is one transaction."""
 _RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
+_OF_RUNS = ", ".join(f"runs.{name}" for name in _RUN.removesuffix(", plan").split(", "))
+_RELEASE = "UPDATE runs SET status = 'ready', stop = '' WHERE id = ? AND status = 'waiting'"
+# A run does not wait for what was decided while its worker was about to let go of it.
+_WAS_DECIDED = """
+SELECT 1 FROM rows JOIN runs ON runs.id = rows.run AND runs.epoch = rows.epoch
+WHERE run = ? AND (key GLOB 'decision *' OR key GLOB 'approval *')
+"""
+_LIST_ASKED = f"""
+SELECT asked.key, asked.body, asked.epoch, asked.at, {_OF_RUNS}
+FROM runs JOIN rows AS asked ON asked.run = runs.id
+WHERE status IN ('ready', 'running', 'waiting') AND (:key IS NULL OR key_id = :key)
+AND (key GLOB 'ask *' OR key GLOB 'approval_ask *') AND NOT EXISTS (
+    SELECT 1 FROM rows AS given WHERE given.run = runs.id AND given.key IN (
+        'result ' || substr(asked.key, instr(asked.key, ' ') + 1),
+        CASE WHEN asked.key GLOB 'ask *' THEN 'decision' ELSE 'approval' END
+            || substr(asked.key, instr(asked.key, ' '))))
+ORDER BY asked.at LIMIT :most
+"""  # noqa: S608 - only our own words
 _INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only our own words
 _T = TypeVar("_T")
 
@@ -256,25 +276,61 @@ class SqliteJournal:
 
         return self._submit(change)
 
-    def decide(self, id: str, call_id: str, *, body: bytes) -> Future[bool]:
-        """Append a decision; False if there is one. The run becomes READY if it waited."""
+    def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
+        """Append a decision under a key; False if there is one. The run becomes READY if it
+        waited."""
 
         def change(database: sqlite3.Connection) -> bool:
-            insert = (
-                "INSERT OR IGNORE INTO rows (run, key, epoch, at, body) "
-                "SELECT id, ?, epoch, ?, ? FROM runs WHERE id = ?"
-            )
-            values = (f"decision {call_id}", self._clock(), body, id)
-            counted = database.execute(insert, values).rowcount == 1
+            counted = self._add(database, id, row=Row(key, body))
             if counted:
-                database.execute(
-                    "UPDATE runs SET status = 'ready', stop = '' "
-                    "WHERE id = ? AND status = 'waiting'",
-                    (id,),
-                )
+                database.execute(_RELEASE, (id,))
             return counted
 
         return self._submit(change)
+
+    def read_row(self, id: str, key: str) -> Future[bytes | None]:
+        """Return a row of a run."""
+
+        def read(database: sqlite3.Connection) -> bytes | None:
+            query = "SELECT body FROM rows WHERE run = ? AND key = ?"
+            found = database.execute(query, (id, key)).fetchone()
+            return None if found is None else bytes(found[0])
+
+        return self._submit(read)
+
+    def release(self, id: str) -> Future[bool]:
+        """Let a run that waits go on, whatever it waits for; False if it does not wait."""
+
+        def change(database: sqlite3.Connection) -> bool:
+            run = _read_run(database, id)
+            if run is None or run.status is not RunStatus.WAITING:
+                return False
+            self._add(database, id, row=Row(f"release {run.epoch}", b"{}"))
+            return database.execute(_RELEASE, (id,)).rowcount == 1
+
+        return self._submit(change)
+
+    def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
+        """Return the questions to people that no one has answered, of runs that are not over."""
+
+        def read(database: sqlite3.Connection) -> list[AskedCall]:
+            found = database.execute(_LIST_ASKED, {"key": key_id, "most": MOST_ASKED}).fetchall()
+            return [
+                AskedCall(_make_run([*run, b""]), Row(key, body, epoch), at)
+                for key, body, epoch, at, *run in found
+            ]
+
+        return self._submit(read)
+
+    def count_open(self) -> Future[dict[RunStatus, int]]:
+        """Return how many runs are not over, by their status."""
+        query = (
+            "SELECT status, count(*) FROM runs "
+            "WHERE status IN ('ready', 'running', 'waiting', 'client') GROUP BY status"
+        )
+        return self._submit(
+            lambda database: {RunStatus(name): count for name, count in database.execute(query)}
+        )
 
     def load(self, id: str) -> Future[Claim | None]:
         """Read a run and its rows, without a claim."""
@@ -353,9 +409,14 @@ class SqliteJournal:
 
         self._submit(change)
 
+    @property
+    def is_closed(self) -> bool:
+        """True if nothing can be asked of it any more."""
+        return not self._thread.is_alive()
+
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
-        if not self._thread.is_alive():
+        if self.is_closed:
             return
         self._changes.put(None)
         self._thread.join()
@@ -430,10 +491,21 @@ class SqliteJournal:
             raise StoreFailed(diagnose(error, self._locks)) from error
         return file
 
+    def _add(self, database: sqlite3.Connection, id: str, *, row: Row) -> bool:
+        """Append a row under whatever epoch the run has; False if it is there."""
+        insert = (
+            "INSERT OR IGNORE INTO rows (run, key, epoch, at, body) "
+            "SELECT id, ?, epoch, ?, ? FROM runs WHERE id = ?"
+        )
+        values = (row.key, self._clock(), row.body, id)
+        return database.execute(insert, values).rowcount == 1
+
     def _set_status(
         self, database: sqlite3.Connection, id: str, *, status: RunStatus, stop: str
     ) -> None:
         now = self._clock()
+        if status is RunStatus.WAITING and database.execute(_WAS_DECIDED, (id,)).fetchone():
+            status, stop = RunStatus.READY, ""
         over = status in OVER
         query = "SELECT max(until) FROM handles WHERE run = ?"
         (until,) = database.execute(query, (id,)).fetchone()
@@ -453,6 +525,8 @@ class SqliteJournal:
 
     def _submit(self, make: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
         change = _Change(make, Future())
+        if self.is_closed:
+            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
         self._changes.put(change)
         return change.made
 
@@ -618,6 +692,6 @@ def find_journal(name: str) -> SqliteJournal:
     if kind != "sqlite" or not place:
         raise ValueError(f"the journal {name!r} is not known: write 'sqlite:<file>'")
     key = (os.getpid(), Path(place).absolute())
-    if key not in _OPEN:
+    if key not in _OPEN or _OPEN[key].is_closed:
         _OPEN[key] = SqliteJournal(key[1])
     return _OPEN[key]

@@ -26,10 +26,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
+from wholecall.journal.run_journal import JournalStore
 from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
 from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
-from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
 from wholecall.proxy.handlers.response_store import ResponseOwners, ResponseStore
@@ -69,14 +69,14 @@ from wholecall.proxy.routes.responses import (
     make_response_routes,
 )
 from wholecall.proxy.routes.responses_socket import ResponsesSocket
+from wholecall.proxy.routes.run_routes import RunRoutes
 from wholecall.proxy.service_builder import (
     PINS_FILE,
     PinFile,
     Tools,
     make_models,
-    open_runs,
+    make_runs,
     responses_path,
-    runs_path,
     state_path,
 )
 from wholecall.storage import BlobStore, StoreFailed
@@ -90,8 +90,14 @@ class Observers:
     """The log, the metrics, the traces and the inspector."""
 
     def __init__(
-        self, config: Config, *, models: ModelRoutes, stream: TextIO | None = None
+        self,
+        config: Config,
+        *,
+        models: ModelRoutes,
+        find_store: Callable[[], JournalStore | None] = lambda: None,
+        stream: TextIO | None = None,
     ) -> None:
+        """`find_store` returns the journal of runs, if there is one."""
         self._redactor = Redactor()
         self._writer = LogWriter(config.log, stream or sys.stderr, redactor=self._redactor)
         log_tap = LogTap(self._writer)
@@ -99,7 +105,12 @@ class Observers:
         self.metrics = MetricsRegistry() if config.metrics.enabled else None
         self._metrics_tap = None if self.metrics is None else MetricsTap(names, self.metrics)
         self.inspector = (
-            InspectorFeed(config, hides=self._redactor, on_approval=self.take_approval)
+            InspectorFeed(
+                config,
+                hides=self._redactor,
+                find_store=find_store,
+                on_approval=self.take_approval,
+            )
             if config.inspector.enabled
             else None
         )
@@ -117,6 +128,10 @@ class Observers:
         """For what happens outside of any request."""
         return self._writer.log
 
+    def hide(self, text: str) -> str:
+        """Take secrets out of a text."""
+        return self._redactor.hide(text)
+
     def learn(self, routes: Mapping[str, ModelRoute]) -> None:
         """Count these models by their names, and never write down their secrets."""
         if self._metrics_tap is not None:
@@ -132,6 +147,11 @@ class Observers:
         log_refusal(self.log, refusal)
         if self.metrics is not None:
             self.metrics.count("refusals", str(refusal.status), refusal.code)
+
+    def take_commit(self, seconds: float) -> None:
+        """Measure a commit to the journal of runs, in any thread."""
+        if self.metrics is not None:
+            self.metrics.observe("journal_commit_seconds", seconds)
 
     def take_approval(self, given: ApprovalGiven) -> None:
         """Log a person's answer for a pending call."""
@@ -219,13 +239,10 @@ class Proxy:
         self._tools = tools
         self.work = WorkInProgress()
         self.models = ModelRoutes(self._builder.make(config, {}).values(), tools=tools.offer)
-        self.observers = Observers(config, models=self.models)
+        self.runs = make_runs(config)
+        self.observers = Observers(config, models=self.models, find_store=self.runs.find_store)
         self._blobs = self._make_blobs(config)
         self.responses = _make_responses(config, self._blobs)
-        self.runs = DurableRuns(
-            lambda: open_runs(self._loaded.config),
-            exists=lambda: runs_path(self._loaded.config).exists(),
-        )
         self.connections = ClientConnections(
             self.work, keep_alive_seconds=config.limits.keep_alive_seconds
         )
@@ -386,20 +403,37 @@ class Proxy:
 
     def _make_other_routes(self, environ: Mapping[str, str]) -> list[Route]:
         catalog = ModelCatalog(self.models)
+        runs = RunRoutes(
+            background=self.background,
+            hide=self.observers.hide,
+            on_decision=self.observers.take_approval,
+        )
         inspector, metrics = self.observers.inspector, self.observers.metrics
         return [
             Route(RESPONSES_CLIENT.path, _demand_upgrade),
             *make_response_routes(self.responses, self.connections, background=self.background),
             *make_conversation_routes(self.responses, self.connections),
+            *runs.make_routes(),
             *self._forwarder.make_routes(),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),
             Route("/v1/tools", catalog.list_tools),
             Route("/health", _say_alive),
             Route("/ready", partial(self._say_ready, Readiness(environ))),
-            *([] if metrics is None else [Route("/metrics", partial(_show_metrics, metrics))]),
+            *([] if metrics is None else [Route("/metrics", self._make_metrics_page(metrics))]),
             *([] if inspector is None else [Route("/", _show_inspector), *inspector.make_routes()]),
         ]
+
+    def _make_metrics_page(
+        self, metrics: MetricsRegistry
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def show(request: Request) -> Response:
+            for status, count in (await self.runs.count_open()).items():
+                metrics.set("runs_open", count, status)
+            content, media_type = metrics.render(request.headers.get("accept", ""))
+            return Response(content, media_type=media_type)
+
+        return show
 
     async def _say_ready(self, readiness: Readiness, _: Request) -> Response:
         reached = await readiness.check(self.models.by_name.values())
@@ -429,16 +463,21 @@ class Proxy:
                 self._start_reported = True
                 raise
             await stack.enter_async_context(around(self))
-            self._open_journal()
+            await self._open_journal()
             takeover = asyncio.create_task(self._takeover.work(), name="take over runs")
             stack.callback(takeover.cancel)
             yield
 
-    def _open_journal(self) -> None:
-        """Open the journal where tools run. Plain traffic is served without it."""
+    async def _open_journal(self) -> None:
+        """Open the journal where tools run, or where one is named. Plain traffic is served without
+        it."""
+        runs_tools = any(route.runs_tools for route in self.models.by_name.values())
+        if not runs_tools and not self.config.journal.url:
+            return
+        self.runs.on_commit = self.observers.take_commit
         try:
-            if any(route.runs_tools for route in self.models.by_name.values()):
-                self.observers.log.info("journal opened", worker=self.runs.store.worker)
+            journal = await self.runs.connect()
+            self.observers.log.info("journal opened", worker=journal.worker)
         except StoreFailed as error:
             self.observers.log.warning("the journal of runs cannot be used", error=error.why)
 
@@ -507,11 +546,6 @@ def _route(apps: _Apps, scope: Scope, receive: Receive, send: Send) -> Awaitable
             raise RequestRefused(404, _NO_SOCKET, code="not_found")
         app = apps.sockets[scope["path"]]
     return app(scope, receive, send)
-
-
-async def _show_metrics(metrics: MetricsRegistry, request: Request) -> Response:
-    content, media_type = metrics.render(request.headers.get("accept", ""))
-    return Response(content, media_type=media_type)
 
 
 async def _demand_upgrade(_: Request) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from pathlib import Path as FilePath
 
-from wholecall.journal.run_journal import JournalStore
+from wholecall.journal.postgres_journal import PostgresJournal
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded
@@ -21,7 +21,9 @@ from wholecall.proxy.config.schema import (
     Position,
     PythonTool,
     ToolConfig,
+    reveal,
 )
+from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.observe.taps import sleep_and_tell
@@ -263,14 +265,24 @@ def state_path(config: Config) -> Path:
     return Path(config.keys.path).with_name(STATE_FILE)
 
 
-def runs_path(config: Config) -> Path:
-    """Return the path of the journal of runs."""
-    return Path(config.keys.path).with_name(RUNS_FILE)
+def name_journal(config: Config) -> str:
+    """Return the journal of runs: `sqlite:<file>` or `postgresql://…`."""
+    url = reveal(config.journal.url)
+    return url or f"sqlite:{Path(config.keys.path).with_name(RUNS_FILE)}"
 
 
-def open_runs(config: Config) -> JournalStore:
-    """Open the journal of runs; raise `StoreFailed` if that is not possible."""
-    return SqliteJournal(runs_path(config))
+def find_runs_file(config: Config) -> Path | None:
+    """Return the file of the journal of runs; None if it is in PostgreSQL."""
+    kind, _, place = name_journal(config).partition(":")
+    return Path(place) if kind == "sqlite" else None
+
+
+def make_runs(config: Config) -> DurableRuns:
+    """Return the durable runs of a proxy. Their journal is opened when it is needed."""
+    path = find_runs_file(config)
+    if path is None:
+        return DurableRuns(lambda: PostgresJournal(name_journal(config)), is_remote=True)
+    return DurableRuns(lambda: SqliteJournal(path), exists=path.exists)
 
 
 def responses_path(config: Config) -> Path | None:

@@ -70,7 +70,8 @@ MISTAKES = {
     "keys: 5": ('1: keys: 5 is not a section; its settings are "path", "required", "open"'),
     "- a": (
         "1: a list is not a section; its settings are "
-        '"listen", "models", "tools", "keys", "limits", "responses", "log", "metrics", "inspector"'
+        '"listen", "models", "tools", "keys", "limits", "responses", "journal", "log", '
+        '"metrics", "inspector"'
     ),
     # ── Ranges and words ──
     "listen: {port: 70000}": "1: listen.port: 70000 is not a whole number from 0 to 65535",

@@ -12,6 +12,7 @@ from wholecall.arguments.describe import show
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import UnusableDialect
 from wholecall.proxy.config.schema import (
+    LITERAL_KEY,
     Config,
     McpTool,
     ModelConfig,
@@ -25,6 +26,8 @@ from wholecall.upstreams.providers import PREFIXES
 from wholecall.upstreams.secrets import names_secret
 
 ANY_MODEL = "*"
+_SERVERS = ("postgresql", "postgres")
+_JOURNALS = ("sqlite", *_SERVERS)
 _HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 _NO_HOST = re.compile(r"[/\s]")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -112,6 +115,16 @@ def _is_origin(text: str) -> bool:
         return False
     parts = urlsplit(text)
     return text == f"{parts.scheme}://{parts.netloc}"
+
+
+def _journal(config: Config) -> Iterator[RuleBreach]:
+    url = config.journal.url
+    kind, _, place = reveal(url).partition(":")
+    path = ("journal", "url")
+    if isinstance(url, str) and url and (kind not in _JOURNALS or not place):
+        yield RuleBreach(path, f"{url!r} is no journal: write sqlite:FILE or postgresql://…")
+    elif isinstance(url, str) and kind in _SERVERS and urlsplit(url).password:
+        yield RuleBreach(path, LITERAL_KEY)
 
 
 # ── Models ──────────────────────────────────────────────────────────────────────────
@@ -223,4 +236,4 @@ def _literal_secrets(path: Path, values: Mapping[str, str | Secret]) -> Iterator
             yield RuleBreach((*path, name), f"{why} and set that environment variable")
 
 
-_RULES: tuple[Rule, ...] = (_host, _host_names, _origins, _models, _tools)
+_RULES: tuple[Rule, ...] = (_host, _host_names, _origins, _journal, _models, _tools)

@@ -21,10 +21,12 @@ from wholecall.proxy.config.schema import (
     Config,
     ConfigError,
     ConfigProblem,
+    JournalConfig,
     McpTool,
     Path,
     Position,
     Secret,
+    reveal,
     validate,
 )
 from wholecall.proxy.config.settings import explain, find_node, needs_restart, walk
@@ -355,7 +357,14 @@ def _resolve(config: Config, path: FilePath | None) -> Config:
         else tool
         for tool in config.tools
     )
-    return replace(config, keys=keys, tools=tools)
+    return replace(config, keys=keys, tools=tools, journal=_resolve_journal(config, folder))
+
+
+def _resolve_journal(config: Config, folder: FilePath) -> JournalConfig:
+    kind, separator, place = reveal(config.journal.url).partition(":")
+    if kind != "sqlite" or not place:
+        return config.journal
+    return replace(config.journal, url=f"{kind}{separator}{folder / place}")
 
 
 # ── A reload ───────────────────────────────────────────────────────────────────────────

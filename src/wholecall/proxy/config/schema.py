@@ -197,6 +197,7 @@ ApiKey: TypeAlias = Annotated[
 SecretTexts: TypeAlias = Mapping[
     str, Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
 ]
+_Address: TypeAlias = Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
 Mode: TypeAlias = Literal["gate", "run"]
 ForwardedRoute: TypeAlias = Literal[
     "audio", "batches", "completions", "embeddings", "files", "images", "moderations", "rerank"
@@ -432,6 +433,17 @@ class ResponsesConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalConfig:
+    """The journal of [durable runs](durable-runs.md)."""
+
+    url: Annotated[_Address, NEEDS_RESTART] = ""
+    """Where runs are written down: `sqlite:<file>`, seen from the folder of the configuration file,
+    or `postgresql://…` for proxies on several machines, which then share their keys, pins and
+    stored responses there, too. A password only as `${NAME}`. Default: `wholecall-runs.sqlite`
+    beside the keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """The log."""
 
@@ -486,6 +498,8 @@ class Config:
     """Limits for clients."""
     responses: ResponsesConfig = field(default_factory=ResponsesConfig)
     """Stored responses."""
+    journal: JournalConfig = field(default_factory=JournalConfig)
+    """The journal of durable runs."""
     log: LogConfig = field(default_factory=LogConfig)
     """The log."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)

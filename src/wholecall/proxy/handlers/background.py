@@ -439,20 +439,24 @@ class BackgroundResponses:
 
     async def cancel(self, id: str) -> None:
         """End a response. Tools that must not be broken off come to their end."""
-        store = self.runs.store
-        read = await asyncio.wrap_future(store.read_frames(id))
-        if read is None or read.run.status in OVER:
-            return
-        sent = b"".join(read.bodies)
-        told = make_failure(read_head(read.run, sent), sent, failure=_CANCELLED)
-        await asyncio.wrap_future(store.cancel(id, _CANCELLED.message, frames=[told]))
-        await self._stop(id, _CANCELLED)
+        if await cancel_run(self.runs.store, id):
+            await self._stop(id, _CANCELLED)
 
     async def delete(self, id: str) -> None:
         """End a response, and show it no more. Its run is kept: a resend must not begin it anew."""
         await self.cancel(id)
         until = self.clock() + KEPT_SECONDS
         await asyncio.wrap_future(self.runs.store.add_handles(id, [_deleted(id)], until=until))
+
+
+async def cancel_run(store: JournalStore, id: str) -> bool:
+    """End a run that is not over, and the stream of its response if it has one."""
+    read = await asyncio.wrap_future(store.read_frames(id))
+    if read is None or read.run.status in OVER:
+        return False
+    sent = b"".join(read.bodies)
+    end = [make_failure(read_head(read.run, sent), sent, failure=_CANCELLED)] if sent else []
+    return await asyncio.wrap_future(store.cancel(id, _CANCELLED.message, frames=end))
 
 
 async def _give(value: Any) -> Any:

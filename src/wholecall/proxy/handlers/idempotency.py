@@ -18,6 +18,7 @@ from wholecall.events import Call
 from wholecall.journal.journal_rows import VERSION, BrokenRow, decode_row, encode_row
 from wholecall.journal.restore import RecalledCall, restore
 from wholecall.journal.run_journal import (
+    OVER,
     Claim,
     ClaimState,
     JournalStore,
@@ -31,6 +32,7 @@ from wholecall.proxy.handlers.response_writer import BROKEN_OFF, NEVER_AGAIN
 from wholecall.proxy.http.client_connection import ClientSink, RawHeaders, ResponseBody
 from wholecall.proxy.http.client_request import TOOLS_HEADER, ClientRequest
 from wholecall.proxy.http.refusals import RequestRefused
+from wholecall.storage import StoreFailed
 from wholecall.tools.toolbox import Toolbox
 
 MOST_BYTES = 64 * 1024 * 1024
@@ -223,6 +225,8 @@ _INTERRUPTED = (
     "your word: {begun}. To run all of it anew, send the request with another Idempotency-Key, or "
     "again in two minutes; to continue a run, send its Idempotency-Key"
 )
+_COUNT_SECONDS = 1.0
+_AWAY = "the journal of runs cannot be used; the log says why"
 _KEPT_HEADERS = (TOOLS_HEADER, "x-wholecall-events")
 
 
@@ -237,6 +241,10 @@ class RequestRow(msgspec.Struct):
     items: str = "[]"
     """The items of the whole conversation, if the response can be continued."""
     version: int = VERSION
+
+
+def _measure_nothing(_: float) -> None:
+    """Do nothing: no one is interested."""
 
 
 class _Resend(NamedTuple):
@@ -255,27 +263,64 @@ class DurableRuns:
         open_store: Callable[[], JournalStore],
         *,
         exists: Callable[[], bool] = lambda: False,
+        is_remote: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`open_store` is called when the first request needs it, or when it `exists`."""
+        """`open_store` is called when the first request needs it, or when it `exists`. One on a
+        server is opened by `connect` only, because that may take seconds."""
         self._open_store = open_store
         self._exists = exists
+        self._is_remote = is_remote
         self._clock = clock
         self._opened: JournalStore | None = None
+        self._closed = False
+        self._connecting = asyncio.Lock()
+        self.on_commit: Callable[[float], None] = _measure_nothing
+        """Called in any thread with the seconds that a commit took."""
         self.live: dict[str, SharedStream] = {}
         """The streams of the runs that are made here, by the ids of the runs."""
 
     @property
     def store(self) -> JournalStore:
         """The journal; `StoreFailed` if it cannot be opened."""
-        if self._opened is None:
-            self._opened = self._open_store()
-        return self._opened
+        if self._opened is None and self._is_remote:
+            raise StoreFailed(_AWAY)
+        return self._opened or self._take(self._open_store())
+
+    async def connect(self) -> JournalStore:
+        """Open the journal, unless it is open."""
+        async with self._connecting:
+            if self._opened is None:
+                self._take(await asyncio.to_thread(self._open_store))
+        return self.store
+
+    def _take(self, store: JournalStore) -> JournalStore:
+        store.on_commit = self.on_commit
+        self._opened = store
+        if self._closed:
+            store.close()
+        return store
 
     @property
     def is_kept(self) -> bool:
         """True if there is a journal: a proxy that runs no tools has none."""
-        return self._opened is not None or self._exists()
+        return self._opened is not None or self._is_remote or self._exists()
+
+    def find_store(self) -> JournalStore | None:
+        """Return the journal; None if there is none yet."""
+        return self.store if self.is_kept else None
+
+    async def count_open(self) -> dict[str, int]:
+        """Return how many runs are not over, by their status; nothing if the journal is away."""
+        try:
+            store = self.find_store()
+            if store is None:
+                return {}
+            async with asyncio.timeout(_COUNT_SECONDS):
+                counts = await asyncio.wrap_future(store.count_open())
+        except (StoreFailed, TimeoutError):
+            return {}
+        return {each.value: counts.get(each, 0) for each in RunStatus if each not in OVER}
 
     async def open(self, plan: RequestPlan, *, response: str = "") -> Claim:
         """Claim the run of a request, before the upstream is asked.
@@ -352,6 +397,7 @@ class DurableRuns:
 
     def close(self) -> None:
         """Give up the runs of this worker, and close the journal."""
+        self._closed = True
         if self._opened is not None:
             self._opened.close()
 

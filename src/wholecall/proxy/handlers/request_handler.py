@@ -40,7 +40,6 @@ from wholecall.proxy.handlers.response_writer import (
     HANDED_OVER,
     NEVER_AGAIN,
     SHUTTING_DOWN,
-    WAITING,
     ResponseWriter,
     StreamedResponse,
     WholeResponse,
@@ -54,8 +53,15 @@ from wholecall.proxy.http.client_connection import (
     ResponseSink,
     pick_headers,
 )
-from wholecall.proxy.observe.inspector_feed import ApprovalRequester, ApprovalRequests
-from wholecall.proxy.observe.taps import Exchange, ExchangeWatch, Fate, Tap, WatchedUpstream
+from wholecall.proxy.observe.inspector_feed import ApprovalRequests
+from wholecall.proxy.observe.taps import (
+    RUN_WAITING,
+    Exchange,
+    ExchangeWatch,
+    Fate,
+    Tap,
+    WatchedUpstream,
+)
 from wholecall.tools.toolbox import Toolbox
 
 _DATA = b"data:"
@@ -181,7 +187,9 @@ class RequestHandler:
             self._end = self._end or partial(self._watch.end, Fate.DONE)
         except RunWaiting as error:
             if self._plan.in_background:  # it is continued after the decision
-                self._end = partial(self._watch.end, Fate.STOPPED, code=WAITING, message=str(error))
+                self._end = partial(
+                    self._watch.end, Fate.STOPPED, code=RUN_WAITING, message=str(error)
+                )
             else:
                 await self._explain(error)
         except WholecallError as error:
@@ -247,12 +255,14 @@ class RequestHandler:
         journal = None if self.open_journal is None else await self.open_journal()
         taken = () if journal is None else journal.restored.ids
         plan = self._plan_run(asked, toolbox, taken=taken)
-        asker = ApprovalRequester(request.key.id, request.request_id, self._plan.route.name)
+        if journal is not None:
+            journal.request_id = request.request_id
+            journal.parks = self._plan.in_background
         owner = Owner(
             key_id=request.key.id,
             request_id=request.request_id,
             mixed_tools=self._mixed_tools,
-            approvals=self._approvals.open(asker),
+            approvals=self._approvals.open(journal),
             journal=journal,
         )
         self._run_mode = RunMode(

@@ -58,7 +58,7 @@ from wholecall.protocols.response_base import (
 )
 from wholecall.protocols.response_encoder import Encoder
 from wholecall.proxy.http.client_connection import RawHeaders, ResponseBody, ResponseSink
-from wholecall.proxy.observe.taps import CLIENT_GONE
+from wholecall.proxy.observe.taps import CLIENT_GONE, RUN_TAKEN_OVER, RUN_WAITING
 from wholecall.storage import CODE, StoreFailed
 from wholecall.upstreams.retry import is_repeatable
 
@@ -74,10 +74,7 @@ BROKEN_OFF = "broken_off"
 """The code of the refusal of a request that was interrupted after a tool had begun."""
 SHUTTING_DOWN = "shutting_down"
 """The code of answers that the end of the server broke off."""
-_TAKEN_OVER = "run_taken_over"
-WAITING = "run_waiting"
-"""The code of runs that wait for a person or a tool."""
-HANDED_OVER = frozenset({SHUTTING_DOWN, _TAKEN_OVER})
+HANDED_OVER = frozenset({SHUTTING_DOWN, RUN_TAKEN_OVER})
 """The codes of answers whose runs continue when the request is sent again."""
 _BUG = "the proxy failed; its log says why under this request's id"
 _CLOSING = "the proxy is shutting down"
@@ -99,8 +96,8 @@ _BAD_GATEWAY = 502
 
 _RUN_FAILED: Mapping[str, Any] = {"status": _BAD_GATEWAY, "code": "run_failed"}
 _RUN_FAILURES: Mapping[type[RunFailed], Mapping[str, Any]] = {
-    RunWaiting: {"status": _CONFLICT, "code": WAITING},
-    Fenced: {"status": _UNAVAILABLE, "code": _TAKEN_OVER},
+    RunWaiting: {"status": _CONFLICT, "code": RUN_WAITING},
+    Fenced: {"status": _UNAVAILABLE, "code": RUN_TAKEN_OVER},
 }
 
 

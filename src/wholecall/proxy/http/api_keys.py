@@ -58,6 +58,8 @@ class Key:
     """Models it may use; `*` is a wildcard."""
     tools: tuple[str, ...] = ()
     """The server's tools that are run for it."""
+    may_approve: bool = False
+    """True if it may decide about the calls of its runs that wait for a person."""
     rpm: int | None = None
     """Requests per minute."""
     concurrent: int | None = None
@@ -74,7 +76,7 @@ class Key:
         return matches(tool, self.tools)
 
 
-ANONYMOUS = Key(id="", name="anonymous", tools=ANYTHING)
+ANONYMOUS = Key(id="", name="anonymous", tools=ANYTHING, may_approve=True)
 """A client without a key if none is needed: on a loopback address, the user who started it."""
 
 STRANGER = Key(id="", name="stranger", models=())

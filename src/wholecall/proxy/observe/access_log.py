@@ -44,6 +44,7 @@ from wholecall.events import (
     Usage,
     merge_usage,
 )
+from wholecall.journal.journal_rows import APPROVALS
 from wholecall.proxy.config.schema import LogConfig
 from wholecall.proxy.http.refusals import HttpRefusal
 from wholecall.proxy.observe.inspector_feed import ApprovalGiven
@@ -490,7 +491,11 @@ def log_refusal(log: FilteringBoundLogger, refusal: HttpRefusal) -> None:
 def log_approval(log: FilteringBoundLogger, given: ApprovalGiven) -> None:
     """One line for an answer: who gave it, for what. The run that waited has lines of its own."""
     fields: Fields = {**given._asdict(), "tool": _name(given.tool)}
-    log.info("approval given", **_fill({}, fields))
+    if given.decision in APPROVALS:
+        fields["approved"] = fields.pop("decision") == APPROVALS[0]
+        log.info("approval given", **_fill({}, fields))
+    else:
+        log.info("decision given", **_fill({}, fields))
 
 
 # ── MCP servers ─────────────────────────────────────────────────────────────────────

@@ -17,9 +17,8 @@ from wholecall.agent.run_events import ToolEnded
 from wholecall.errors import UpstreamError
 from wholecall.events import Call, Grew, Reasoning, Rejected, Released, Text
 from wholecall.inspector.approval_queue import (
-    AnsweredApproval,
     ApprovalQueue,
-    WaitingCall,
+    DecidedCall,
     make_approval_routes,
 )
 from wholecall.inspector.page_encoder import ENCODERS as RUN_ENCODERS
@@ -27,7 +26,6 @@ from wholecall.inspector.page_encoder import (
     Encoders,
     Fields,
     Hides,
-    Plain,
     Quoting,
     make_encoder,
     omit,
@@ -36,6 +34,8 @@ from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_record import About, RecordedForm, make_id
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, LiveRuns, RunWriter
+from wholecall.journal.journal_rows import APPROVALS
+from wholecall.journal.run_journal import JournalStore, RunJournal
 from wholecall.proxy.config.schema import Config
 from wholecall.proxy.http.client_request import CALLER
 from wholecall.proxy.observe.taps import (
@@ -56,60 +56,41 @@ from wholecall.storage import StoreFailed
 _LOG = logging.getLogger(__name__)
 _NOBODY = Approval(False, "nobody can be asked here")
 _FAILED = Approval(False, "nobody could be asked")
+PACE = 0.25
+"""Seconds between two looks for an answer."""
 _MARGIN = 15.0
 """Seconds after which a desk is given up. The end of the wait is its own business: it knows of
 answers that came at the last moment."""
 
 
-class ApprovalRequester(NamedTuple):
-    """A run that may have to ask."""
-
-    key_id: str
-    request_id: str
-    model: str
-
-
 class ApprovalRequests:
     """Makes the approvals of each run."""
 
-    def __init__(
-        self,
-        desk: ApprovalQueue | None = None,
-        *,
-        quoting: Callable[[], Quoting] = lambda: Quoting(False, Plain()),
-        seconds: float = 0.0,
-    ) -> None:
-        self._desk = desk
-        self._quoting = quoting
+    def __init__(self, *, is_open: bool = False, seconds: float = 0.0) -> None:
+        self._is_open = is_open
+        """True if there is a page on which people answer."""
         self.seconds = seconds
         """The longest wait for an answer."""
 
-    def open(self, asker: ApprovalRequester) -> Approvals:
+    def open(self, journal: RunJournal | None) -> Approvals:
         """The approvals of one run."""
-        if self._desk is None:
+        if not self._is_open or journal is None:
             return Approvals(_deny)
-        desk = self._desk
+        until = partial(_find_end, self.seconds)
 
         async def ask(call: Call) -> Approval:
             try:
-                return await desk.wait_for(self._describe(call, asker))
+                row = await journal.await_approval(call, until=until(), pace=PACE)
             except StoreFailed as error:
-                _LOG.error("request %s: a call was denied: %s", asker.request_id, error.why)
+                _LOG.error("request %s: a call was denied: %s", journal.request_id, error.why)
                 return _FAILED
+            return Approval(row.decision == APPROVALS[0], row.why)
 
         return Approvals(ask, seconds=self.seconds + _MARGIN)
 
-    def _describe(self, call: Call, asker: ApprovalRequester) -> WaitingCall:
-        quoting = self._quoting()
-        return WaitingCall(
-            key=asker.key_id,
-            request_id=asker.request_id,
-            model=quoting.name(asker.model),
-            call_id=quoting.clean(call.id),
-            name=quoting.name(call.name),
-            arguments=quoting.value(dict(call.arguments)),
-            seconds=self.seconds,
-        )
+
+def _find_end(seconds: float) -> float:
+    return time.time() + seconds
 
 
 async def _deny(_call: Call) -> Approval:
@@ -138,7 +119,7 @@ class ApprovalGiven(NamedTuple):
     run_request_id: str
     """The request that began the waiting run."""
     tool: str
-    approved: bool
+    decision: str
 
 
 class InspectorFeed:
@@ -149,6 +130,7 @@ class InspectorFeed:
         config: Config,
         *,
         hides: Hides,
+        find_store: Callable[[], JournalStore | None] = lambda: None,
         on_approval: Callable[[ApprovalGiven], None] = lambda _: None,
     ) -> None:
         self._on_approval = on_approval
@@ -160,23 +142,22 @@ class InspectorFeed:
             most_bytes=config.inspector.megabytes * _MEGABYTE,
         )
         self._tap = InspectorTap(store, LiveRuns(), encoders=ENCODERS)
-        self._desk = ApprovalQueue(path)
-        self.approving = ApprovalRequests(
-            self._desk,
-            quoting=lambda: self._quoting,
-            seconds=config.inspector.approval_seconds,
-        )
+        self._desk = ApprovalQueue(find_store, quoting=lambda: self._quoting)
+        self.approving = ApprovalRequests(is_open=True, seconds=config.inspector.approval_seconds)
         """The approvals of runs."""
 
     def make_routes(self) -> list[Route]:
         """The page and its data. Who comes with a key sees the runs of this key."""
         tap = self._tap
         approvals = make_approval_routes(
-            self._desk, owner=_find_owner, on_answer=self._take_approval
+            self._desk,
+            owner=_find_owner,
+            may_decide=_may_decide,
+            on_answer=self._take_approval,
         )
         return make_routes(tap.store, tap.live, approvals=approvals, owner=_find_owner)
 
-    def _take_approval(self, request: Request, answered: AnsweredApproval) -> None:
+    def _take_approval(self, request: Request, answered: DecidedCall) -> None:
         caller = request.scope[CALLER]
         self._on_approval(
             ApprovalGiven(
@@ -184,7 +165,7 @@ class InspectorFeed:
                 request_id=caller.request_id,
                 run_request_id=answered.request_id,
                 tool=answered.name,
-                approved=answered.approved,
+                decision=answered.decision,
             )
         )
 
@@ -200,7 +181,6 @@ class InspectorFeed:
 
     async def close(self) -> None:
         """Write down what is left."""
-        await self._desk.close()
         await self._tap.close()
         self._tap.store.close()
 
@@ -264,6 +244,10 @@ _READS = Reads({**_TAKES, **dict.fromkeys(_LONG, RunWriter.encode)})
 _READS_WITH_BODIES = Reads(
     {**_TAKES, **dict.fromkeys((Text, Grew, Reasoning), RunWriter.hear), ChunksBegan: _listen}
 )
+
+
+def _may_decide(request: Request) -> bool:
+    return bool(request.scope[CALLER].key.may_approve)
 
 
 def _find_owner(request: Request) -> str | None:

@@ -16,7 +16,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.utils import floatToGoString
 
-from wholecall.agent.run_events import ToolAbandoned, ToolEnded, TurnRetried, TurnStarted
+from wholecall.agent.run_events import (
+    Resumed,
+    Status,
+    ToolAbandoned,
+    ToolEnded,
+    ToolRecalled,
+    TurnRetried,
+    TurnStarted,
+)
 from wholecall.dialects.provenance import RESCUED
 from wholecall.errors import UpstreamError
 from wholecall.events import (
@@ -30,12 +38,15 @@ from wholecall.events import (
     merge_usage,
 )
 from wholecall.proxy.observe.taps import (
+    RUN_TAKEN_OVER,
+    RUN_WAITING,
     AnswerBegan,
     Exchange,
     ExchangeEnded,
     Fate,
     Reading,
     Reads,
+    RunOpened,
     UpstreamAnswered,
     UpstreamFailed,
     UpstreamRetried,
@@ -170,6 +181,7 @@ FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 # From what a proxy adds to what a long answer takes.
 _ADDED = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_COMMIT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 _CHARACTERS = tuple(float(4**power) for power in range(2, 12))
 _TURNS = (1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 15.0, 20.0)
 
@@ -214,6 +226,14 @@ COUNTERS = {
     "tools_abandoned": MetricFigure(
         "Tools that went on although they were told to stop.", ("tool",)
     ),
+    "runs": MetricFigure(
+        "What happened to durable runs; `event`: `began`, `taken_over` (from a worker that died or "
+        "stopped), `fenced` (another worker has it), `waiting` (for a person or a tool).",
+        ("model", "event"),
+    ),
+    "calls_unknown": MetricFigure(
+        "Calls that had begun before a crash, and whose outcome is unknown.", ("tool",)
+    ),
     "upstream_failures": MetricFigure(
         "Upstreams that gave no answer; "
         "`why`: a status, `timeout`, `connection`, `certificate` or `limit`.",
@@ -241,6 +261,9 @@ HISTOGRAMS = {
     "call_buffer_characters": MetricFigure(
         "Arguments of one call, collected until it was over.", ("model",), _CHARACTERS
     ),
+    "journal_commit_seconds": MetricFigure(
+        "A commit to the journal of durable runs, with all that waited for it.", (), _COMMIT
+    ),
     "turns": MetricFigure("Answers of the model in one exchange.", ("model",), _TURNS),
     "tool_seconds": MetricFigure("From the start of a tool to its result.", ("tool",), _SECONDS),
     "upstream_first_byte_seconds": MetricFigure(
@@ -249,7 +272,14 @@ HISTOGRAMS = {
 }
 GAUGES = {
     "active_streams": MetricFigure("Streams that are under way.", ("protocol",)),
+    "runs_open": MetricFigure(
+        "Durable runs in the journal, of all workers; `status`: `ready`, `running`, `waiting`, "
+        "`client`.",
+        ("status",),
+    ),
 }
+_SAME_FOR_ALL = frozenset({"runs_open"})
+"""Gauges of which each worker tells the whole: the last one counts, not the sum."""
 
 
 class _SharedSeries:
@@ -291,7 +321,7 @@ class MetricsRegistry:
                 figure.meaning,
                 figure.labels,
                 registry=self._registry,
-                multiprocess_mode="livesum",
+                multiprocess_mode="mostrecent" if name in _SAME_FOR_ALL else "livesum",
             )
             for name, figure in GAUGES.items()
         }
@@ -314,6 +344,10 @@ class MetricsRegistry:
     def shift(self, name: str, by: int, *labels: str) -> None:
         """Raise or lower a gauge."""
         self._gauges[name].labels(*labels).inc(by)
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """Set a gauge."""
+        self._gauges[name].labels(*labels).set(value)
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """The page for Prometheus in a form that it accepts, and that form's media type."""
@@ -382,6 +416,7 @@ class _Counting:
         self._tools = tools
         self._turns = 0
         self._retried = False
+        self._recalled: set[str] = set()
         self._usage: Usage | None = None
         if exchange.stream:
             metrics.shift("active_streams", 1, exchange.protocol)
@@ -432,8 +467,22 @@ class _Counting:
         if usage is not None and usage.output_tokens:
             counter("tokens", model, "output").inc(usage.output_tokens)
 
+    def _open_run(self, _: RunOpened) -> None:
+        self._metrics.count("runs", self._model, "began")
+
+    def _resume_run(self, event: Resumed) -> None:
+        if event.before:
+            self._metrics.count("runs", self._model, "taken_over")
+
+    def _recall_tool(self, event: ToolRecalled) -> None:
+        self._recalled.add(event.call.id)
+
     def _end_tool(self, event: ToolEnded) -> None:
+        if event.call.id in self._recalled:
+            return  # it was counted when it ended
         tool = self._label(event.call.name)
+        if event.status is Status.UNKNOWN:
+            self._metrics.count("calls_unknown", tool)
         self._metrics.count("tool_results", tool, event.status.value)
         self._metrics.observe("tool_seconds", event.seconds, tool)
 
@@ -470,6 +519,8 @@ class _Counting:
         metrics, exchange, model = self._metrics, self._exchange, self._model
         if exchange.stream:
             metrics.shift("active_streams", -1, exchange.protocol)
+        if event.code in _RUN_EVENTS:
+            metrics.count("runs", model, _RUN_EVENTS[event.code])
         way, fate = exchange.way, event.fate.value
         metrics.counter("exchanges", model, exchange.protocol, way, fate).inc()
         metrics.histogram("exchange_seconds", model, way).observe(event.seconds)
@@ -480,6 +531,8 @@ class _Counting:
             metrics.count("turn_retries_settled", model, outcome)
 
 
+_RUN_EVENTS: Mapping[str, str] = {RUN_TAKEN_OVER: "fenced", RUN_WAITING: "waiting"}
+"""By the codes with which exchanges end."""
 _READS = Reads(
     {
         Released: _Counting._release,
@@ -489,6 +542,9 @@ _READS = Reads(
         Ended: _Counting._end_turn,
         TurnStarted: _Counting._start_turn,
         TurnRetried: _Counting._retry_turn,
+        RunOpened: _Counting._open_run,
+        Resumed: _Counting._resume_run,
+        ToolRecalled: _Counting._recall_tool,
         ToolEnded: _Counting._end_tool,
         ToolAbandoned: _Counting._abandon_tool,
         UpstreamRetried: _Counting._retry_upstream,

@@ -70,6 +70,10 @@ class Fate(enum.Enum):
 
 CLIENT_GONE = "client_gone"
 """The code of answers whose client disconnected."""
+RUN_TAKEN_OVER = "run_taken_over"
+"""The code of answers whose run another worker has taken over."""
+RUN_WAITING = "run_waiting"
+"""The code of runs that wait for a person or a tool."""
 _CLIENT_CLOSED_REQUEST = 499
 """No status of HTTP, but what nginx writes into its log for such a client."""
 

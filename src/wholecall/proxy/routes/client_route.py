@@ -16,7 +16,13 @@ from starlette.types import Receive, Scope, Send
 from wholecall.errors import RunFailed, WholecallError
 from wholecall.events import Ended
 from wholecall.journal.journal_rows import BrokenRow, decode_row
-from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus
+from wholecall.journal.run_journal import (
+    Claim,
+    ClaimState,
+    RunRow,
+    RunStatus,
+    find_last_release,
+)
 from wholecall.protocols import registry
 from wholecall.protocols.registry import make_answer_id
 from wholecall.protocols.response_base import ResponseHead
@@ -242,7 +248,7 @@ class RunTakeover:
     async def look(self) -> None:
         """Take over a few runs. A store that fails is asked again later."""
         try:
-            store = self.background.runs.store
+            store = await self.background.runs.connect()
             claims = await asyncio.wrap_future(store.claim_abandoned())
         except StoreFailed as error:
             _LOG.warning("runs cannot be taken over: %s", error.why)
@@ -255,8 +261,9 @@ class RunTakeover:
 
     async def _continue(self, claim: Claim) -> None:
         run = claim.run
-        if run.epoch > MOST_TAKEOVERS:
-            raise RunFailed(f"{run.epoch - 1} workers have ended while they worked on it")
+        ended = run.epoch - 1 - find_last_release(claim)
+        if ended >= MOST_TAKEOVERS:
+            raise RunFailed(f"{ended} workers have ended while they worked on it")
         row = decode_row(RequestRow, run.plan)
         key = self.find_key(run.key_id)
         if key is None:
