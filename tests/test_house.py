@@ -24,8 +24,8 @@ LIMITS = {
     "import layers in the deepest folder": 12,
     "functions over 46 lines": 0,
     "functions nested deeper than 3": 0,
-    "classes with more than 14 fields": 1,
-    "fields of the widest class": 15,
+    "classes with more than 14 fields": 0,
+    "fields of the widest class": 14,
     "lines of code": 53000,
     "odd words in 1,000 of comments": 0.3,
     "odd words in 1,000 of docs": 1.2,
@@ -33,9 +33,9 @@ LIMITS = {
     "words in ARCHITECTURE.md": 1500,
 }
 # One `POST /v1/messages`: gate, streamed, one tool, chat completions behind it.
-REQUEST_FILES, REQUEST_CHANGES = 62, 351
+REQUEST_FILES, REQUEST_CHANGES = 60, 346
 # From `Reader.end` to the released call.
-END_FILES, END_CHANGES = 11, 38
+END_FILES, END_CHANGES = 11, 28
 
 
 @pytest.fixture(scope="module")

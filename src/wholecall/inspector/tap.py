@@ -329,6 +329,72 @@ class Paces(NamedTuple):
         return self.seen * crowd if is_watched else self.unseen
 
 
+class RecorderThread:
+    """Encodes the events of runs and keeps those that are over, in a thread."""
+
+    def __init__(self, store: RunStore, live: LiveRuns) -> None:
+        self._store = store
+        self._live = live
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="inspector")
+        self._failing = False
+        """True if the last runs could not be stored. It is reported once, not every second."""
+
+    def start(self, taken: deque[tuple[RunWriter, list[Any]]]) -> asyncio.Future[_Done]:
+        """Work on these events in the thread."""
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._work, taken)
+
+    def close(self) -> None:
+        """Wait for the thread to end."""
+        self._pool.shutdown()
+
+    def _work(self, taken: deque[tuple[RunWriter, list[Any]]]) -> _Done:
+        """Encode one run after the other and hold nothing longer than needed, so that the cache
+        stays warm for the next one."""
+        seen: list[Record] = []
+        batches: list[Batch] = []
+        lost = 0
+        while taken:
+            record = self._take(*taken.popleft())
+            seen.append(record)
+            if record.is_over:
+                batch = _write(record)
+                batches += [] if batch is None else [batch]
+                lost += batch is None
+        # A page that begins to watch after this line finds the events in the record.
+        shown = seen if self._live.is_watched else []
+        fresh = [(record, record.publish()) for record in shown]
+        lost += self._keep(batches)
+        messages = [LiveMessage.of(*each) for each in fresh if each[1]]
+        return _Done(messages, seen, lost)
+
+    def _take(self, writer: RunWriter, items: list[Any]) -> Record:
+        """Return the record with the new events."""
+        record = writer.record
+        if record is None:
+            about = writer.describe(writer.quoting)
+            record = writer.record = Record(about, writer.quoting, encoders=writer.encoders)
+        record.dropped = writer.dropped
+        record.take_all(items)
+        record.join()
+        return record
+
+    def _keep(self, batches: Sequence[Batch]) -> int:
+        """Write runs to the file. Return how many could not be written."""
+        alone = [batch for batch in batches if batch.answers]
+        others = [batch for batch in batches if not batch.answers]
+        starts = range(0, len(others), TOGETHER)
+        joined = [join_batches(others[start : start + TOGETHER]) for start in starts]
+        try:
+            self._store.put(*joined, *alone)
+        except StoreFailed as error:  # a full disk must not end what is shown; the page says so
+            if not self._failing:
+                _LOG.error("%s", error.why)
+            self._failing = True
+            return len(batches)
+        self._failing = False
+        return 0
+
+
 class InspectorTap:
     """Takes events off a stream's hands."""
 
@@ -353,10 +419,8 @@ class InspectorTap:
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._working: asyncio.Future[_Done] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="inspector")
+        self._recorder = RecorderThread(store, live)
         self._over = False
-        self._failing = False
-        """True if the last runs could not be stored. It is reported once, not every second."""
         live.on_look = self._look
         live.catch_up = self._catch_up
 
@@ -375,9 +439,7 @@ class InspectorTap:
         while self._working is not None or self._is_behind(self._writers):
             await self._catch_up()
         self._over = True
-        self._thread.shutdown()
-
-    # ── In the loop ─────────────────────────────────────────────────────────────────
+        self._recorder.close()
 
     def _end(self, writer: RunWriter) -> None:
         """Nothing more comes of a run. What comes all the same is about its connection."""
@@ -452,8 +514,7 @@ class InspectorTap:
         chosen = [*self._ended, *(writer for writer in writers if writer.items)]
         taken = deque([(writer, writer.empty()) for writer in chosen])
         self._ended = []
-        loop = asyncio.get_running_loop()
-        self._working = loop.run_in_executor(self._thread, self._work, taken)
+        self._working = self._recorder.start(taken)
         self._working.add_done_callback(self._finish)
 
     def _finish(self, working: asyncio.Future[_Done]) -> None:
@@ -473,55 +534,6 @@ class InspectorTap:
         if self.waiting.bytes + count * EACH > MOST_WAITING:
             for writer in waiting:
                 writer.drop()
-
-    # ── In the thread ───────────────────────────────────────────────────────────────
-
-    def _work(self, taken: deque[tuple[RunWriter, list[Any]]]) -> _Done:
-        """Encode one run after the other and hold nothing longer than needed, so that the cache
-        stays warm for the next one."""
-        seen: list[Record] = []
-        batches: list[Batch] = []
-        lost = 0
-        while taken:
-            record = self._take(*taken.popleft())
-            seen.append(record)
-            if record.is_over:
-                batch = _write(record)
-                batches += [] if batch is None else [batch]
-                lost += batch is None
-        # A page that begins to watch after this line finds the events in the record.
-        shown = seen if self.live.is_watched else []
-        fresh = [(record, record.publish()) for record in shown]
-        lost += self._keep(batches)
-        messages = [LiveMessage.of(*each) for each in fresh if each[1]]
-        return _Done(messages, seen, lost)
-
-    def _take(self, writer: RunWriter, items: list[Any]) -> Record:
-        """Return the record with the new events."""
-        record = writer.record
-        if record is None:
-            about = writer.describe(writer.quoting)
-            record = writer.record = Record(about, writer.quoting, encoders=writer.encoders)
-        record.dropped = writer.dropped
-        record.take_all(items)
-        record.join()
-        return record
-
-    def _keep(self, batches: Sequence[Batch]) -> int:
-        """Write runs to the file. Return how many could not be written."""
-        alone = [batch for batch in batches if batch.answers]
-        others = [batch for batch in batches if not batch.answers]
-        starts = range(0, len(others), TOGETHER)
-        joined = [join_batches(others[start : start + TOGETHER]) for start in starts]
-        try:
-            self.store.put(*joined, *alone)
-        except StoreFailed as error:  # a full disk must not end what is shown; the page says so
-            if not self._failing:
-                _LOG.error("%s", error.why)
-            self._failing = True
-            return len(batches)
-        self._failing = False
-        return 0
 
 
 def _write(record: Record) -> Batch | None:

@@ -103,10 +103,11 @@ _WITH_USAGE = {"include_usage": True}
 
 def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
-    traits = chat_traits(request.model)
     rest = rest_of(request, PROTOCOL)
+    traits = chat_traits(request.model)
     target = _place_system(target or traits.target, request.options.one_system)
-    mended = mend(HISTORY, list(_write_messages(request)), target=target)
+    messages = list(_write_messages(request, sealed=traits.target.reasoning_required))
+    mended = mend(HISTORY, messages, target=target)
     tools = list_tools(request, PROTOCOL, write=write_tool, read=read_kinds)
     choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
     said = request.choice != Choice() and bool(tools)
@@ -234,9 +235,8 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 # ── Messages ────────────────────────────────────────────────────────────────────────
 
 
-def _write_messages(request: Request) -> Iterator[Any]:
-    # Where reasoning must go back, another provider's is better than none.
-    sealed = chat_traits(request.model).target.reasoning_required
+def _write_messages(request: Request, *, sealed: bool) -> Iterator[Any]:
+    """`sealed`: reasoning must go back, and another provider's is better than none."""
     kinds = kinds_of(request.tools, PROTOCOL)
     for are_results, group in groupby(request.messages, lambda each: each.role is Role.TOOL):
         messages = list(group)

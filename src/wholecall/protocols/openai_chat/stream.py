@@ -284,8 +284,17 @@ class Decoder:
         piece = _only_piece(chunk)
         # The first call takes the slow path: it shows that this is not a `function_call`.
         if piece is None or (type(piece) is CallDelta and 0 not in self._modern):
-            return guard(self._read(chunk))
+            return self._read_guarded(chunk)
         return (piece,)
+
+    def _read_guarded(self, chunk: shapes.ChatChunk) -> Decoded:
+        """Do as `guard` does, without a call to it for every chunk."""
+        deltas: list[Delta | OfChoice[Delta]] = []
+        try:
+            deltas.extend(self._read(chunk))
+        except UNREADABLE as error:  # the deltas before it are kept
+            deltas.append(explain(error))
+        return deltas
 
     def read_piece(self, payload: bytes) -> Delta | None:
         """A piece of text or of a call that has begun."""
