@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from encoded_answers import HEAD, ended, grown, make_call
+import pytest
+
+from encoded_answers import HEAD, encode, ended, grown, make_call, payloads
 from wholecall.events import Event, ProviderBlock, Reasoning, Text, Usage
 from wholecall.protocols.openai_responses.response import (
     ItemIds,
@@ -140,7 +142,12 @@ def test_the_items_of_a_body() -> None:
     said = {"type": "message", "status": "completed", "role": "assistant"}
     body = encode_answer("openai-responses", events, head=HEAD, upstream="openai-responses")
     assert body["output"] == [
-        {"id": "rs_7_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]},
+        {
+            "id": "rs_7_1",
+            "type": "reasoning",
+            "status": "completed",
+            "summary": [{"type": "summary_text", "text": "a"}],
+        },
         {"type": "reasoning", "id": "rs_a", "summary": [], "encrypted_content": "e"},
         {**said, "id": "msg_a", "content": [{**PART, "text": "Hi"}], "phase": "commentary"},
         {
@@ -161,3 +168,23 @@ def test_the_items_of_a_body() -> None:
 def test_an_envelope_without_a_letter_is_dropped() -> None:
     events: list[Event] = [Reasoning("", {"message": {"id": "msg_a"}}), ended()]
     assert encode_answer("openai-responses", events, head=HEAD)["output"] == []
+
+
+CUT: list[tuple[list[Event], list[str | None]]] = [
+    ([Reasoning("a"), Text("Hi")], ["completed", "incomplete"]),
+    ([Reasoning("a")], ["incomplete"]),
+    ([Text("Hi"), *grown(make_call())], ["completed", "completed"]),
+    ([Reasoning("", {"item": ITEM})], [None]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("events", "statuses"), CUT)
+def test_the_last_item_of_an_answer_that_was_cut_is_incomplete(
+    events: list[Event], statuses: list[str | None]
+) -> None:
+    body = encode_answer("openai-responses", [*events, ended("length")], head=HEAD)
+    assert [item.get("status") for item in body["output"]] == statuses
+    stream = encode("openai-responses", [*events, ended("length")])
+    done = [each for each in payloads(stream) if each["type"] == "response.output_item.done"]
+    assert [event["item"].get("status") for event in done] == statuses

@@ -31,7 +31,9 @@ from wholecall.protocols.response_encoder import GatheredAnswer
 
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
+INCOMPLETE = "incomplete"
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_CUTTABLE = frozenset({"message", "reasoning"})
 # The fields of a response that repeat the request, as the Open Responses specification requires
 # them, with the values for a request that says nothing. `ResponseHead.rest` has what was said.
 _DEFAULTS: Mapping[str, Any] = {
@@ -147,9 +149,9 @@ def thought_part(text: str) -> dict[str, Any]:
     return {"type": "reasoning_text", "text": text}
 
 
-def reasoning_item(id: str, summary: list[Any]) -> dict[str, Any]:
+def reasoning_item(id: str, summary: list[Any], *, status: str = COMPLETED) -> dict[str, Any]:
     """Return the item of reasoning."""
-    return {"id": id, "type": "reasoning", "summary": summary}
+    return {"id": id, "type": "reasoning", "status": status, "summary": summary}
 
 
 def call_item(
@@ -206,7 +208,7 @@ def finish_response(
     return write_response(
         head,
         output,
-        status=COMPLETED if reason is None else "incomplete",
+        status=COMPLETED if reason is None else INCOMPLETE,
         completed_at=now if reason is None else None,
         incomplete_details=None if reason is None else {"reason": reason},
         usage=None if usage is None else write_usage(usage),
@@ -222,7 +224,16 @@ def encode_answer(whole: GatheredAnswer, head: ResponseHead) -> dict[str, Any]:
     output = _write_items(said.parts, ids, kinds=head.kinds)
     if any(DECLINED in note for note in said.notes):
         output = [_decline(item) for item in output]
+    if said.finish.reason in _INCOMPLETE:
+        output[-1:] = [_cut(item) for item in output[-1:]]
     return finish_response(head, output, finish=said.finish, usage=whole.usage)
+
+
+def _cut(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the last item of an answer that was cut off. A call is whole, or it would not be
+    there, and what an upstream has sealed stays as it is."""
+    open_ended = item.get("type") in _CUTTABLE and item.get("status") == COMPLETED
+    return {**item, "status": INCOMPLETE} if open_ended else item
 
 
 def _write_items(
@@ -441,7 +452,8 @@ class ResponsesWriter:
 
     def finish(self, finishes: Mapping[int, FinishReason], usage: Usage | None) -> bytes:
         """The whole response once more, as its own end."""
-        closing, output = self._items.close(), self._items.output()
+        status = INCOMPLETE if finishes[0].reason in _INCOMPLETE else COMPLETED
+        closing, output = self._items.close(status=status), self._items.output()
         response = finish_response(self._head, output, finish=finishes[0], usage=usage)
         return closing + self._events.write(f"response.{response['status']}", response=response)
 
@@ -551,7 +563,7 @@ class _Items:
         it."""
         held, self._held = self._held, None
         if held is not None:  # its item never came
-            return self._grow(SUMMARY, held.join()) + self.close()
+            return self._grow(SUMMARY, held.join()) + self.close(notes, **more)
         words, self._words = self._words, None
         if words is None:
             return _NOTHING
@@ -571,7 +583,8 @@ class _Items:
         closing = self.close()
         says = kind in _SAYINGS
         id = self._ids.make("msg" if says else "rs")
-        empty = message_item(id, [], status=IN_PROGRESS) if says else reasoning_item(id, [])
+        write = message_item if says else reasoning_item
+        empty = write(id, [], status=IN_PROGRESS)
         index, added = self._add_item(empty)
         events = TextEvents(self._events, kind, where={"item_id": id, "output_index": index})
         self._words = _Words(kind, id, index, events, Pieces("the text of an item"))
