@@ -53,6 +53,13 @@ MUTANTS = [
         "tests/agent/test_turn.py",
     ),
     Mutant(
+        "a model that may call no tool any more writes the next call into its reply",
+        "dialects/emulation/emulate.py",
+        "(None if emulated.offer else WORDS)",
+        "None",
+        "tests/dialects/emulation/test_emulate.py",
+    ),
+    Mutant(
         "the intent: a tool begins before its intent is on disk",
         "agent/call_runner.py",
         "await journal.begin(self._call, number, wait=not self._tool.repeatable)",

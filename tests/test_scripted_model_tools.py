@@ -31,6 +31,19 @@ def test_weather_comes_from_the_table(name: str) -> None:
     assert get_weather(name) == {"city": "Oslo", "celsius": 3, "sky": "snow"}
 
 
+NAMES = [("Kairo", "Cairo"), ("londres", "London"), ("Wien, Austria", "Vienna"), ("Rom", "Rome")]
+
+
+@pytest.mark.parametrize(("name", "city"), NAMES)
+def test_a_city_is_known_by_its_names_in_other_languages(name: str, city: str) -> None:
+    assert get_weather(name)["city"] == city
+
+
+def test_no_two_cities_share_a_name() -> None:
+    names = [each for name, city in load_cities().items() for each in (name, *city.also)]
+    assert len(names) == len({name.casefold() for name in names})
+
+
 def test_every_city_has_a_time_zone() -> None:
     for city in load_cities().values():
         assert ZoneInfo(city.zone).key == city.zone

@@ -168,11 +168,11 @@ def main() -> None:
     asyncio.run(work)
 
 
-def read_rows(page: str, section: str) -> dict[str, list[str]]:
+def read_rows(page: str, section: str, *, header: Sequence[str] = HEADER) -> dict[str, list[str]]:
     """The rows that the page has, by way: those that are not asked now stay."""
     found = page.partition(f"<!-- {section} -->")[2].partition(f"<!-- /{section} -->")[0]
     lines = [line.strip("| ").split(" | ") for line in found.splitlines() if line.startswith("|")]
-    return {line[0]: line for line in lines[2:]} if lines[:1] == [HEADER] else {}
+    return {line[0]: line for line in lines[2:]} if lines[:1] == [[*header]] else {}
 
 
 if __name__ == "__main__":

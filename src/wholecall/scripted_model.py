@@ -303,6 +303,8 @@ class City(msgspec.Struct, frozen=True):
     zone: str
     celsius: int
     sky: str
+    also: tuple[str, ...] = ()
+    """Its name in other languages."""
 
 
 @cache
@@ -317,7 +319,7 @@ def _find_city(name: str) -> tuple[str, City]:
     cities = load_cities()
     wanted = name.partition(",")[0].strip().casefold()
     for known, city in cities.items():
-        if known.casefold() == wanted:
+        if wanted in map(str.casefold, (known, *city.also)):
             return known, city
     # Not another one in its place: a model would give the weather there for the answer.
     raise Failed(f"Nothing is known about {name!r}. Known cities: {', '.join(cities)}.")
@@ -328,7 +330,7 @@ CityName = Annotated[str, Field(description="Its name in English")]
 
 @tool(read_only=True, name="get_weather")
 def get_weather(city: CityName) -> dict[str, str | int]:
-    """The weather in a city at the moment."""
+    """The weather in a city at the moment: its temperature in degrees Celsius, and its sky."""
     known, found = _find_city(city)
     return {"city": known, "celsius": found.celsius, "sky": found.sky}
 
@@ -352,7 +354,10 @@ def tell_time(name: str, city: City) -> str:
 def calculate_expression(
     expression: Annotated[str, Field(description="Arithmetic, as in (2 + 3) * 4 or sqrt(2)")],
 ) -> float:
-    """Calculate exactly."""
+    """Calculate exactly: all sums, differences, percentages, roots, and conversions of units.
+
+    It knows numbers only. Look up those that you do not have first, with another tool.
+    """
     try:
         return calculate(expression)
     except Incalculable as error:

@@ -49,7 +49,7 @@ SAME = calls(("look", {"shelf": 1}))
 BURNT = calls(("burn", {"dish": "soup"}))
 # what holds, the limits, the answers, what the model was told last, what it must say
 TOLD: list[tuple[str, RunLimits, list[ScriptedAnswer], str]] = [
-    ("an identical call", RunLimits(stop_identical=2), [SAME, SAME], "the same result"),
+    ("an identical call", RunLimits(stop_identical=2), [SAME, SAME], "this is what the same call"),
     (
         "a call beyond the limit",
         RunLimits(calls=1),
@@ -87,6 +87,20 @@ def test_what_will_not_be_run_is_not_asked_for_again(
     assert words in told[-1]
     assert "could not find out" in told[-1]
     assert "again" not in told[-1]
+
+
+def test_a_call_that_is_not_repeated_gets_the_result_that_it_had() -> None:
+    burnt = [BURNT, SAME, SAME, says("Empty.")]
+    played = play(*burnt, limits=RunLimits(stop_identical=2, warn_identical=2, attempts=5))
+    told = played.told(3)[-1].splitlines()
+    assert told[0] == "empty"
+    assert "call number" not in "".join(told)  # it needs no further call
+    assert played.kitchen.did.count("looked at 1") == 1
+
+
+def test_a_call_that_failed_has_no_result_to_repeat() -> None:
+    played = play(BURNT, BURNT, says("Sorry."), limits=RunLimits(stop_identical=2, attempts=5))
+    assert "The same call would give the same result" in played.told(2)[-1]
 
 
 def test_the_same_call_is_warned_of_in_its_result() -> None:

@@ -214,7 +214,7 @@ class Guard:
 
     def warning(self, call: Call | PastCall) -> str:
         """Return the warning about a repetition for a call's result; empty without one."""
-        times = self._identical[_key(call)]
+        times = self._identical[call_key(call)]
         if times < self._limits.warn_identical:
             return ""
         return (
@@ -243,7 +243,7 @@ class Guard:
             return NotRun(SkipReason.CAPPED, why)
         if call.name in self.withdrawn:
             return self.describe_withdrawn(call.name)
-        key = _key(call)
+        key = call_key(call)
         self._identical[key] += 1
         if self._identical[key] < limits.stop_identical:
             return None
@@ -252,6 +252,6 @@ class Guard:
         return NotRun(SkipReason.IDENTICAL, why)
 
 
-def _key(call: Call | PastCall) -> str:
+def call_key(call: Call | PastCall) -> str:
     """Equal for calls that differ only in the order of their keys."""
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True)}"

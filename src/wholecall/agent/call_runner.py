@@ -31,6 +31,7 @@ from wholecall.agent.run_events import (
 from wholecall.agent.tool_middleware import CURRENT, Around, ToolOutput, only_once, wrap
 from wholecall.arguments.describe import cut, show
 from wholecall.arguments.feedback import (
+    ANSWER_FROM_RESULTS,
     Feedback,
     SkipReason,
     dropped_note,
@@ -348,6 +349,14 @@ def describe_timeout(name: str, seconds: float) -> Result:
 def describe_skipped(name: str, why: str, *, reason: SkipReason = SkipReason.STOPPED) -> Result:
     """Return feedback that the call was not run although nothing was wrong with it."""
     return describe_failure(skipped(name, why, reason=reason))
+
+
+def describe_repeated(name: str, why: str, *, earlier: Result) -> Result:
+    """Return the result that the same call had before. It comes first: a small model that reads
+    only why its call was not run repeats that sentence as its answer."""
+    why = f"it was not run: {why}. {ANSWER_FROM_RESULTS}"
+    note = f"\nNote: this is what the same call of {show(name)} gave before; {why}"
+    return replace(earlier, content=(*earlier.content, Text(note)))
 
 
 def describe_denied(name: str, why: str) -> Result:

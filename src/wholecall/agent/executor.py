@@ -17,6 +17,7 @@ from wholecall.agent.call_runner import (
     describe_cancelled,
     describe_denied,
     describe_error,
+    describe_repeated,
     describe_skipped,
     settle_crash,
 )
@@ -215,6 +216,13 @@ class Executor:
             self._known[call.id] = call
             result = describe_skipped(call.name, why, reason=reason)
             self._conclude(copy_call(call), CallOutcome(status, result))
+
+    def repeat(self, call: Call, why: str, *, earlier: Result) -> None:
+        """Give a call that is not to run again the result that the same call had before."""
+        if call.id not in self._known:
+            self._known[call.id] = call
+            result = describe_repeated(call.name, why, earlier=earlier)
+            self._conclude(copy_call(call), CallOutcome(Status.SKIPPED, result))
 
     async def settle(self) -> tuple[CallResult, ...]:
         """Wait for all calls of the turn; their results, in call order. The next turn begins."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wholecall.agent.answer_retry import AnswerRetry, RetryRequest
-from wholecall.agent.budget import Budget, Guard, NotRun, Stop
+from wholecall.agent.budget import Budget, Guard, NotRun, Stop, call_key
 from wholecall.agent.call_runner import tell_late, tell_stop
 from wholecall.agent.executor import Executor
 from wholecall.agent.run import Plan, Progress, RunResult
@@ -121,6 +121,12 @@ class _Results:
         elif isinstance(event, ToolEndedLate):
             self.late.append(event)
         self._emit(event)
+
+    def find_same(self, call: Call) -> Result | None:
+        """Return what the same call gave before, if it succeeded."""
+        key = call_key(call)
+        done = (each for each in reversed(self.ended) if each.status is Status.DONE)
+        return next((each.result for each in done if call_key(each.call) == key), None)
 
     def take_late(self) -> list[ToolEndedLate]:
         """Return the late ends that the model does not know yet."""
@@ -426,12 +432,19 @@ class Loop:
     def _start(self, call: Call) -> None:
         refused = self._guard.refuse(call)
         if refused is not None and not self._is_recalled(call):
-            self._executor.skip(call, refused.why, reason=refused.reason)
+            self._skip(call, refused)
         elif self._plan.toolbox.runs(call.name) or self._is_recalled(call):
             self._wanted.begun.append(call)
             self._executor.start(call)
         else:
             self._wanted.pending.append(call)
+
+    def _skip(self, call: Call, refused: NotRun) -> None:
+        earlier = self._results.find_same(call)
+        if refused.reason is SkipReason.IDENTICAL and earlier is not None:
+            self._executor.repeat(call, refused.why, earlier=earlier)
+        else:
+            self._executor.skip(call, refused.why, reason=refused.reason)
 
     def _is_recalled(self, call: Call) -> bool:
         """Return True for a call of a restored run that has begun or ended."""
@@ -528,7 +541,7 @@ class Loop:
 
     def _with_warning(self, call: Call, result: CallResult) -> CallResult:
         warning = self._guard.warning(call)
-        if not warning:
+        if not warning or self._guard.stuck:
             return result
         content = (*result.result.content, Text(f"\n{warning}"))
         return replace(result, result=replace(result.result, content=content))

@@ -557,12 +557,10 @@ class SkipReason(enum.Enum):
 
 
 _UNKNOWN = "say what you could not find out"
+ANSWER_FROM_RESULTS = f"Answer from the results that you have, and {_UNKNOWN}."
 # A hint must not request a call that would be skipped again: small models obey.
 _SKIP_HINTS: dict[SkipReason, str] = {
-    SkipReason.IDENTICAL: (
-        "The same call would give the same result. "
-        f"Answer from the results that you have, and {_UNKNOWN}."
-    ),
+    SkipReason.IDENTICAL: (f"The same call would give the same result. {ANSWER_FROM_RESULTS}"),
     SkipReason.WITHDRAWN: (
         "This tool cannot be used any more. "
         f"Answer from the results of other calls, and {_UNKNOWN}."

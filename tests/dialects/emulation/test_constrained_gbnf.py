@@ -17,6 +17,7 @@ from wholecall.dialects.emulation.constrained import (
     MOST_ITEMS,
     MOST_OPTIONAL,
     MOST_RULES,
+    WORDS,
     answer_schema,
     write_grammar,
 )
@@ -141,3 +142,22 @@ def _in_order(schema: dict[str, Any]) -> list[str]:
 
 def _nests_objects(value: Any) -> bool:
     return any(isinstance(each, dict | list) for each in value.values())
+
+
+REPLIES = {
+    "It is mild.": True,
+    "Très bien": True,
+    "3 degrees": True,
+    "": False,
+    " It": False,
+    '{\\"calls\\": []}': False,
+    "[1]": False,
+    "<tool_call>": False,
+    "`look`": False,
+}
+
+
+@pytest.mark.parametrize(("reply", "fits"), REPLIES.items())
+def test_a_reply_in_words_does_not_begin_as_markup(reply: str, *, fits: bool) -> None:
+    grammar = write_grammar(answer_schema({}, Choice(Mode.NONE), reply=WORDS))
+    assert allows(grammar, f'{{"reply": "{reply}"}}') is fits

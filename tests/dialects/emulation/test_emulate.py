@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from emulated_requests import LENGTH, NOW, PROMPTED, STOP, WEATHER, ask, calls_of, says, understand
 from example_counts import ends, examples
+from gbnf_matcher import allows
 from recut import cut_text
 from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.dialect_registry import DIALECTS
@@ -310,6 +311,24 @@ def test_where_no_tool_may_be_called_any_more_only_a_reply_can_be_written() -> N
     assert "calls" not in by_grammar.request.rest.value["grammar"]
     unconstrained = emulate(request, "hermes", silent=True)
     assert unconstrained.request.output == form
+
+
+@pytest.mark.parametrize(
+    ("dialect", "constrain", "form"), [("constrained", "grammar", True), ("hermes", None, False)]
+)
+def test_where_no_tool_may_be_called_any_more_the_prompt_asks_for_the_answer(
+    *, dialect: str, constrain: Constraint | None, form: bool
+) -> None:
+    emulated = emulate(ask(choice=NONE), dialect, constrain=constrain, silent=True)
+    assert "Answer the question now" in emulated.section
+    assert ('{"reply"' in emulated.section) is form
+    assert emulated.request.messages[0].text.startswith(emulated.section)
+    again = emulate(emulated.request, dialect, constrain=constrain)
+    assert again.request.messages == emulated.request.messages
+    if emulated.request.rest is not None:
+        grammar = emulated.request.rest.value["grammar"]
+        assert allows(grammar, '{"reply": "It is mild."}')
+        assert not allows(grammar, '{"reply": "{\\"calls\\": []}"}')
 
 
 @pytest.mark.parametrize("choice", [Choice(), REQUIRED])

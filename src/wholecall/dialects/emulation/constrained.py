@@ -47,6 +47,10 @@ _LEAVES: dict[str, str] = {
     "member": 'string ws ":" ws value ws',
     "array": '"[" ws (value ws ("," ws value ws)*)? "]"',
 }
+WORDS: Node = {"type": "string", "format": "words"}
+"""A reply that does not begin as a call does, nor as any other markup. A model that has called
+tools and may not any more would write the next call into its reply."""
+_IN_WORDS = r'"\"" [^"\\{\[<` \x00-\x1f] char* "\""'
 _UNNAMED = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -164,6 +168,9 @@ class _Writer:
         member = f'string ws ":" ws ({self.expression(others, hint)}) ws'
         return self._add(hint, f'"{{" ws ({member} ("," ws {member})*)? "}}"')
 
+    def strings(self, schema: Node, hint: str) -> str:
+        return self._add(hint, _IN_WORDS) if schema.get("format") == WORDS["format"] else "string"
+
     def arrays(self, schema: Node, hint: str) -> str:
         if "prefixItems" in schema or not isinstance(schema.get("items"), dict):
             return "array"
@@ -185,7 +192,11 @@ def _leaf(kind: str) -> _Write:
     return lambda _writer, _schema, _hint: kind if kind in _LEAVES else "value"
 
 
-_TYPES: dict[str, _Write] = {"object": _Writer.objects, "array": _Writer.arrays}
+_TYPES: dict[str, _Write] = {
+    "object": _Writer.objects,
+    "array": _Writer.arrays,
+    "string": _Writer.strings,
+}
 # The first keyword decides: the others can only restrict further.
 _KEYWORDS: dict[str, _Write] = {
     "$ref": _Writer.reference,

@@ -15,7 +15,7 @@ from wholecall.arguments.validate import require_admissible
 from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.dialect import Dialect, Template, encode_calls, encode_result, template_of
 from wholecall.dialects.dialect_registry import DIALECTS, dialect_named
-from wholecall.dialects.emulation.constrained import answer_schema, write_grammar
+from wholecall.dialects.emulation.constrained import WORDS, answer_schema, write_grammar
 from wholecall.dialects.emulation.emulated_answer import EmulatedAssembler, opening
 from wholecall.dialects.emulation.prompt import (
     Prompt,
@@ -23,6 +23,7 @@ from wholecall.dialects.emulation.prompt import (
     estimate_tokens,
     without_prompt,
     write_prompt,
+    write_silence,
 )
 from wholecall.dialects.engine import CallPosition, DialectKey, Engine
 from wholecall.dialects.formats.json_formats import CONSTRAINED, OBJECT
@@ -259,7 +260,7 @@ def emulate(
     barred = read_offer(request.tools) if silent and not offer else {}
     constrained = bool(offer or (barred and apply in _NEEDS_CONSTRAINED))
     messages = rewrite_history(request.messages, template)
-    section = ""
+    section = write_silence(constrained=constrained) if barred else ""
     if offer:
         words = _with_output(prompt or default_prompt(declared), request.output)
         section = write_prompt(declared, offer, choice=request.choice, prompt=words)
@@ -372,14 +373,18 @@ def _with_section(messages: tuple[Message, ...], section: str) -> tuple[Message,
 
 def _by_schema(emulated: Emulated, asked: Request) -> Emulated:
     # Not `strict`: that word also forbids schemas that a tool may well have.
-    output = OutputSchema(schema=_answer_schema(emulated, asked), name="answer", strict=False)
+    form = _reply_form(asked.output)
+    schema = answer_schema(emulated.offer, emulated.choice, reply=form)
+    output = OutputSchema(schema=schema, name="answer", strict=False)
     return replace(emulated, request=replace(emulated.request, output=output))
 
 
 def _by_grammar(emulated: Emulated, asked: Request) -> Emulated:
     rest = asked.rest
     kept = rest.value if rest is not None and rest.protocol == _LLAMA_SPEAKS else {}
-    fields = {**kept, "grammar": write_grammar(_answer_schema(emulated, asked))}
+    form = _reply_form(asked.output) or (None if emulated.offer else WORDS)
+    schema = answer_schema(emulated.offer, emulated.choice, reply=form)
+    fields = {**kept, "grammar": write_grammar(schema)}
     return replace(emulated, request=replace(emulated.request, rest=Native(_LLAMA_SPEAKS, fields)))
 
 
@@ -425,10 +430,6 @@ def _constraint(
             f"not in {dialect.name!r}"
         )
     return apply
-
-
-def _answer_schema(emulated: Emulated, asked: Request) -> dict[str, object]:
-    return answer_schema(emulated.offer, emulated.choice, reply=_reply_form(asked.output))
 
 
 # Tools that stand in a prompt, as a case says it: what `check` needs to read the answer again.

@@ -171,6 +171,12 @@ def write_prompt(
     return f"{BEGIN}\n{filled.strip()}\n{END}"
 
 
+def write_silence(*, constrained: bool) -> str:
+    """The section for a system message where tools were called and none may be any more."""
+    form = _REPLY if constrained else ""
+    return f"{BEGIN}\n{_ANSWER_NOW}{form}\n{END}"
+
+
 def without_prompt(text: str) -> str:
     """A system message's text without the section that it begins with, if it does."""
     if not text.startswith(f"{BEGIN}\n"):
@@ -261,6 +267,26 @@ _VALUES: dict[Notation, str] = {
 _THEN = "Then stop. The next message has the results{marked}.\n"
 _RULES = "{rules}"
 
+# Without it, a small model goes on with calls, or repeats what it was told about the last one.
+_ANSWER_NOW = (
+    "You called tools, and their results are in the conversation. No tool can be called any more. "
+    "Answer the question now from these results, in plain words and whole sentences."
+)
+_REPLY = ' Your answer is one JSON object: {"reply": "…"}'
+
+# Asked for the sum of two temperatures, a small model adds two that it made up; shown a question in
+# steps, it looks them up first. In tags it describes calls then.
+_STEPS = """\
+Never make up a value. Where a call needs one that you do not have, first call the tool that tells \
+it, and wait for the result; then make the next call with it.
+A question in steps. "How old will Ada be in 5 years?" needs her age first:
+{"calls": [{"name": "get_age", "arguments": {"person": "Ada"}}]}
+The result is 31, so the next call is
+{"calls": [{"name": "add", "arguments": {"numbers": [31, 5]}}]}
+The result is 36, so the answer is
+{"reply": "Ada will be 36."}
+"""
+
 # Prompts of dialects that their family does not describe.
 _OWN: dict[str, Prompt] = {
     # Seen on a model of 1.5 billion parameters, asked 85 questions: with the reply last it
@@ -271,7 +297,7 @@ _OWN: dict[str, Prompt] = {
         "To talk, to translate, to write, or to tell what you know, reply:\n"
         '{"reply": "…"}\n'
         "To find out what only a tool can tell, call it, and never say that you cannot know:\n"
-        f"{{example}}\n{_THEN.format(marked=' in <tool_response>')}{_RULES}"
+        f"{{example}}\n{_STEPS}{_THEN.format(marked=' in <tool_response>')}{_RULES}"
     )
 }
 
