@@ -45,7 +45,9 @@ QUOTED = [
     ("one that does not fit without them", {"enum": ["y"]}, '"x"', '"x"'),
     ("two strings", {"type": "string", "pattern": "^[a-z]+$"}, '"x" "y"', '"x" "y"'),
     ("an escape that is none", {"type": "string", "pattern": "^[a-z]+$"}, '"\\x"', '"\\x"'),
-    ("no string at all", {"type": "integer"}, '"5"', '"5"'),
+    ("no string at all", {"type": "integer"}, '"5"', 5),
+    ("no string at all, and no number", {"type": "integer"}, '"x"', '"x"'),
+    ("no string at all, and an escape that is none", {"type": "integer"}, '"\\x"', '"\\x"'),
 ]
 
 
@@ -53,7 +55,7 @@ QUOTED = [
     ("schema", "value", "read"), [row[1:] for row in QUOTED], ids=[row[0] for row in QUOTED]
 )
 def test_quotes_are_taken_away_only_where_the_schema_refuses_them(
-    schema: Any, value: str, *, read: str
+    schema: Any, value: str, *, read: Any
 ) -> None:
     reading = coerce_it(of(schema), {"a": value})
     assert reading.value == {"a": read}

@@ -6,7 +6,8 @@ what is expected, and a value is changed only if both of this holds:
 - It does not fit. A value that fits is never changed, however odd it looks.
 - The schema allows no string here (other than listed ones). `"00501"` may be a code,
   and where a string may stand, the text is what was meant. Only a text that is itself
-  one JSON string, quotes and all, loses them where it fits without them and not with them.
+  one JSON string, quotes and all, loses them where it fits without them and not with them,
+  and is read without them where it is a number, and no string may stand.
 
 A text is then read as JSON, so there is at most one thing that it can mean. Where a
 schema has alternatives, all are tried, and the value is changed only if every way that
@@ -158,24 +159,29 @@ class _Reader:
             return _make_whole(value, types)
         if isinstance(value, str) and len(value) <= self._letters:
             self._letters -= len(value)
-            if _QUOTED.fullmatch(value):
-                return self._unquote(place, value)
-            read = self._match_listed(place, value) or read_text(value, types)
+            read = self._convert_text(place, value)
             if isinstance(read, (dict, list)):
                 self._whole_floats = self._whole_floats or measure({"": read}).whole_floats
-            if read is not value:
+            if read is not value or _QUOTED.fullmatch(value):
                 return read
         if self._options.wrap_single and "array" in types and type_of(value) not in types:
             inside = self._read_inside(place, [value], steps=[0], path=path, chain=chain + 1)
             return [value] if self._fits(place, inside.value) else value
         return value
 
-    def _unquote(self, place: SchemaPlace, text: str) -> str:
-        """The content of a text that is one JSON string, if only that fits: `"celsius"` for a
-        listed celsius. Where both would fit, the quotes are a part of the text."""
+    def _convert_text(self, place: SchemaPlace, text: str) -> JSON:
+        types = self._compiled.types(place)
+        if not _QUOTED.fullmatch(text):
+            return self._match_listed(place, text) or read_text(text, types)
+        # The content is meant if only that fits: `"celsius"` for a listed celsius. Where both
+        # would fit, the quotes are a part of the text. Where no text may stand, they say nothing
+        # about a number; a text in a text is not looked for deeper.
         parsed = parse(text)
         content = parsed.value if isinstance(parsed, Parsed) else None
-        return content if isinstance(content, str) and self._fits(place, content) else text
+        if not isinstance(content, str) or self._fits(place, content):
+            return text if content is None else content
+        read = text if "string" in types else read_text(content, types)
+        return text if read is content or isinstance(read, (dict, list)) else read
 
     def _match_listed(self, place: SchemaPlace, text: str) -> str | None:
         """The only listed string that differs in nothing but case."""
