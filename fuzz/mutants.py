@@ -894,9 +894,16 @@ MUTANTS = [
     Mutant(
         "quotation: a call runs although words stand before it on its line",
         "dialects/engine.py",
-        "self._reading not in _APART",
+        "self._position_of(mark) not in _APART",
         "True",
         "tests/dialects/test_rescue.py",
+    ),
+    Mutant(
+        "an announced dialect: a call of another format runs in the midst of a sentence",
+        "dialects/engine.py",
+        "self._reading is CallPosition.AGREED and mark in self._words.foreign",
+        "False",
+        "tests/dialects/emulation/test_emulated_answer.py",
     ),
     Mutant(
         "an announced dialect: a call that stands in the conversation runs",

@@ -279,6 +279,8 @@ class Channel:
     close: tuple[str, ...]
     prompted: bool = False
     """The prompt may have opened it already: the answer then begins inside."""
+    private: bool = False
+    """A message of the model to itself: no call in it is meant, even if its end is missing."""
 
 
 THINK = Channel("<think>", ("</think>",), prompted=True)
@@ -370,6 +372,40 @@ class OfferedOnly:
             machine.rescues = rescues
 
 
+@dataclass(frozen=True, slots=True)
+class AfterShorter:
+    """The grammars of an opener that the opener of another format begins with. They are tried
+    first, at the end of their own: a longer mark is found first and must not take their place."""
+
+    opener: str
+    grammars: tuple[Grammar, ...]
+
+    def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
+        """Read a call after the shorter opener; False without one."""
+        source = machine.source
+        source.at -= len(opener.removeprefix("\n")) - len(self.opener)
+        place, found = source.bookmark(), False
+        for grammar in self.grammars:
+            found = yield from grammar.read(machine, self.opener)
+            if found or source.place - place > LONGEST_NAME:
+                break
+            source.rewind(place)
+        source.forget()
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """What models write although another format was announced."""
+
+    written: tuple[GrammarWithOpeners, ...] = ()
+    """After the same openers, or after those of other formats."""
+    bare: tuple[Grammar, ...] = ()
+    alone: tuple[Grammar, ...] = ()
+    fenced: tuple[tuple[str, Grammar], ...] = ()
+    reasoning: tuple[Channel, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """One textual form of tool calls."""
@@ -401,9 +437,8 @@ class Dialect:
     """The template for writing calls; None if the dialect is only read."""
     models: str = ""
     """The models that write it."""
-    drifted: tuple[GrammarWithOpeners, ...] = field(default=(), compare=False)
-    """What models write after the same openers instead, or without one at the beginning of the
-    answer. It is derived from the other dialects and not stored."""
+    drift: Drift = field(default=Drift(), compare=False)
+    """What models write although this format was announced; derived, not stored."""
 
     def amid(
         self, *, reasoning: tuple[Channel, ...] = (THINK,), dropped: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from wholecall.dialects.dialect import (
     END_TOKENS,
     THINK,
     Dialect,
+    Drift,
     Grammar,
     GrammarWithOpeners,
     Named,
@@ -128,25 +129,31 @@ _OFFERED = tuple(
 
 def _with_drift(dialect: Dialect) -> Dialect:
     """A dialect that also reads what `auto` reads: after its own openers, where the answer begins,
-    and, after the openers of other formats, where a line begins. People announce a format by an
-    option of their server, and models drift."""
+    after the openers of other formats, and no plan in the reasoning of other formats. People
+    announce a format by an option of their server, and models drift."""
     own = {opener for entry in dialect.written for opener in entry.openers}
     grammars = {entry.grammar for entry in dialect.written}
     marks = _own_marks(dialect)
     same, others = [], []
     for declared, offered in zip(AUTO.written, _OFFERED, strict=True):
-        if not own.isdisjoint(declared.openers) and declared.grammar not in grammars:
-            same.append(
-                _opened_by(offered, tuple(each for each in declared.openers if each in own))
-            )
+        bare_openers = tuple(each.removeprefix("\n") for each in declared.openers)
+        if not own.isdisjoint(bare_openers) and declared.grammar not in grammars:
+            same.append(_opened_by(offered, tuple(each for each in bare_openers if each in own)))
         others.append(_opened_by(offered, _foreign(declared.openers, marks)))
-    bare = (
-        GrammarWithOpeners((), OfferedOnly(grammar))
-        for grammar in AUTO.bare
-        if grammar not in dialect.bare
+    known = {*marks, *(close for channel in dialect.texts for close in channel.close)}
+    thoughts = (each for each in AUTO.reasoning if known.isdisjoint((each.open, *each.close)))
+    drift = Drift(
+        written=tuple(each for each in (*same, *others) if each.openers),
+        bare=tuple(OfferedOnly(each) for each in AUTO.bare if each not in dialect.bare),
+        alone=tuple(OfferedOnly(each) for each in AUTO.alone if each not in dialect.alone),
+        fenced=tuple(
+            (language, OfferedOnly(grammar))
+            for language, grammar in AUTO.fenced
+            if (language, grammar) not in dialect.fenced
+        ),
+        reasoning=tuple(thoughts),
     )
-    written = (each for each in (*same, *others) if each.openers)
-    return replace(dialect, drifted=(*written, *bare))
+    return replace(dialect, drift=drift)
 
 
 def _opened_by(entry: GrammarWithOpeners, openers: tuple[str, ...]) -> GrammarWithOpeners:
@@ -154,13 +161,13 @@ def _opened_by(entry: GrammarWithOpeners, openers: tuple[str, ...]) -> GrammarWi
 
 
 def _foreign(openers: tuple[str, ...], own: tuple[str, ...]) -> tuple[str, ...]:
-    """The openers of another format, each at the beginning of a line. One that begins like a mark
-    of the dialect, or the other way round, would take its place."""
-    bare = (each.removeprefix("\n") for each in openers)
+    """The openers of another format. A line end before one that a mark of the dialect begins with
+    would take the place of that mark."""
+    bare = ((each, each.removeprefix("\n")) for each in openers)
     return tuple(
-        f"\n{each}"
-        for each in bare
-        if not each.startswith(own) and not any(mark.startswith(each) for mark in own)
+        plain if any(mark.startswith(plain) for mark in own) else opener
+        for opener, plain in bare
+        if plain not in own
     )
 
 
@@ -179,6 +186,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 # What servers call the same in their options (`--tool-call-parser`).
 _ELSEWHERE: Mapping[str, str] = {
+    "apertus2509": "apertus",
     "cohere_command3": "cohere_cmd3",
     "cohere_command4": "cohere_cmd4",
     "deepseek_v32": "deepseek_v32_dsml",
@@ -198,6 +206,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "hunyuan": "hunyuan_v3",
     "hy_v3": "hunyuan_v3",
     "hy_v4": "hunyuan_v4",
+    "interns1": "internlm2",
     "internlm": "internlm2",
     "iquest_coder": "qwen3_xml",
     "k2_v3": "k2_horizon",
@@ -210,6 +219,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "mimo": "qwen3_xml",
     "minicpm5xml": "minicpm5",
     "minimax": "minimax_m1",
+    "muse": "muse_atem",
     "muse_glimmer": "muse_atem",
     "nemotron_v3": "qwen3_xml",
     "openai": "harmony",

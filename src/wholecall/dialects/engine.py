@@ -31,7 +31,7 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -44,12 +44,15 @@ from wholecall.dialects.dialect import (
     RESULTS,
     TOKENS,
     TURNS,
+    AfterShorter,
     Dialect,
     Grammar,
+    GrammarWithOpeners,
     Named,
 )
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, NamedHeadCalls
 from wholecall.dialects.grammars.nested_tag_calls import NamedEmptyCalls, NamedTagCalls
+from wholecall.dialects.grammars.python_calls import PythonCalls
 from wholecall.dialects.grammars.yaml_calls import NamedYamlCalls
 from wholecall.dialects.parser_context import LONGEST_NAME, Given, ParserContext, Tags
 from wholecall.dialects.quotation import Quotation
@@ -58,6 +61,7 @@ from wholecall.messages import Offer
 
 FENCE = "```"
 _BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
+_MESSAGE = "<|start|>assistant"
 VOCABULARY_BYTES = 64 * 1024 * 1024
 """Bytes of the vocabularies that are kept: those of some hundred sets of tools."""
 _BASE_BYTES = 300_000
@@ -76,6 +80,12 @@ class Vocabulary:
     """By opener, in the order of their declaration."""
     bare: tuple[Grammar, ...]
     """Those that need no opener where the answer begins."""
+    lone: tuple[Grammar, ...]
+    """Those that need none where the call is the whole answer."""
+    fenced: tuple[tuple[str, Grammar], ...]
+    """Those of code fences, by their language."""
+    foreign: frozenset[str]
+    """Openers of other formats than the announced one."""
     sections: frozenset[str]
     """Tokens around calls. One that stays alone is never text."""
     closers: Markers
@@ -84,6 +94,10 @@ class Vocabulary:
     """The closing marks of reasoning, by its opening mark."""
     texts: Mapping[str, Markers]
     """The same of channels for the user."""
+    private: frozenset[str]
+    """Opening marks of reasoning that holds no calls."""
+    headers: tuple[str, ...]
+    """Marks that begin with a message of the model. One ends such reasoning."""
     prompted: frozenset[str]
     """Closers of reasoning that a prompt has opened."""
     dropped: frozenset[str]
@@ -107,19 +121,23 @@ class Vocabulary:
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
         """Build the vocabulary of a dialect, where tools of these names are on offer."""
         grammars = _table(dialect, names)
-        reasoning = {channel.open: channel.close for channel in dialect.reasoning}
+        thoughts = (*dialect.reasoning, *dialect.drift.reasoning)
+        reasoning = {channel.open: channel.close for channel in thoughts}
         texts = {channel.open: markers_of(channel.close) for channel in dialect.texts}
-        closes = tuple(close for channel in dialect.reasoning for close in channel.close)
+        closes = tuple(close for channel in thoughts for close in channel.close)
         begins = frozenset((*grammars, *reasoning, *texts))
         dropped = frozenset((*dialect.dropped, *closes)) - set(grammars)
-        prompted = frozenset(
-            close for each in dialect.reasoning if each.prompted for close in each.close
-        )
+        prompted = frozenset(close for each in thoughts if each.prompted for close in each.close)
         remnants = dropped.union(dialect.remains).difference(prompted, begins)
         return cls(
             dialect=dialect,
             grammars=grammars,
-            bare=(*dialect.bare, *(each.grammar for each in dialect.drifted if not each.openers)),
+            bare=(*dialect.bare, *dialect.drift.bare),
+            lone=(*dialect.alone, *dialect.drift.alone),
+            fenced=(*dialect.fenced, *dialect.drift.fenced),
+            foreign=frozenset(
+                opener for each in dialect.drift.written for opener in each.openers
+            ).difference(opener for each in dialect.written for opener in each.openers),
             sections=frozenset(
                 mark
                 for each in dialect.written
@@ -130,6 +148,8 @@ class Vocabulary:
             closers=Markers((*dialect.dropped, *grammars)),
             reasoning=reasoning,
             texts=texts,
+            private=frozenset(each.open for each in thoughts if each.private),
+            headers=tuple(mark for mark in begins if mark.startswith(_MESSAGE)),
             prompted=prompted,
             dropped=dropped,
             remnants=remnants,
@@ -187,6 +207,17 @@ def _extend(marks: Markers, words: tuple[str, ...]) -> Markers:
     return marks.extended(words)
 
 
+_LIST = "["
+_LISTS = GrammarWithOpeners((_LIST,), PythonCalls(marked=False, timid=True))
+
+
+@lru_cache(maxsize=256)
+def _with_lists(key: DialectKey) -> Dialect:
+    """The same dialect after a list of calls without a marker: others may follow words."""
+    drift = key.dialect.drift
+    return replace(key.dialect, drift=replace(drift, written=(*drift.written, _LISTS)))
+
+
 _NamedCalls: TypeAlias = NamedTagCalls | NamedEmptyCalls | NamedYamlCalls | NamedHeadCalls
 _NAMED: dict[Named, Callable[[str], _NamedCalls]] = {
     Named.TAGS: NamedTagCalls,
@@ -203,17 +234,30 @@ def _fits(name: str) -> bool:
 def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar, ...]]:
     """The grammars by opener, in the order of their declaration."""
     table: defaultdict[str, tuple[Grammar, ...]] = defaultdict(tuple)
-    for written in (*dialect.written, *dialect.drifted):
-        for opener in written.openers:
-            # Formats that differ only in the text around a call read the call itself alike.
-            if written.grammar not in table[opener]:
-                table[opener] += (written.grammar,)
+    _add(table, dialect.written)
+    own = dict(table)
+    _add(table, dialect.drift.written)
+    for opener in table.keys() - own.keys():
+        bare = opener.removeprefix("\n")
+        shorter = max((each for each in own if bare.startswith(each)), key=len, default="")
+        if shorter:
+            table[opener] = (AfterShorter(shorter, own[shorter]), *table[opener])
     for name in filter(_fits, names):
         for kind in dialect.named:
             grammar = _NAMED[kind](name)
             for opener in grammar.openers:
                 table[opener] += (grammar,)
     return dict(table)
+
+
+def _add(
+    table: defaultdict[str, tuple[Grammar, ...]], entries: tuple[GrammarWithOpeners, ...]
+) -> None:
+    for entry in entries:
+        for opener in entry.openers:
+            # Formats that differ only in the text around a call read the call itself alike.
+            if entry.grammar not in table[opener]:
+                table[opener] += (entry.grammar,)
 
 
 _FENCES = markers_of((FENCE,))
@@ -263,7 +307,8 @@ class Engine:
         self._output = self._machine.output
         self._dialect = dialect
         self._reading = reading
-        self._words = vocabulary_of(dialect, tuple(offer or ()))
+        self._names = tuple(offer or ())
+        self._words = vocabulary_of(dialect, self._names)
         self._steps = self._run()
         next(self._steps)
 
@@ -322,6 +367,8 @@ class Engine:
         found: bool | None = False
         if first in _BARE_BEGINNINGS or (first and self._dialect.bare_words):
             found = yield from self._try(self._words.bare, "", sink=self._output.text)
+            if found and first == _LIST:
+                self._words = vocabulary_of(_with_lists(DialectKey(self._dialect)), self._names)
         if first and found is False:
             found = yield from self._try_first()
         if first and found is False:
@@ -352,7 +399,7 @@ class Engine:
             return False  # as nearly every answer, at its first letter
         place = self._source.bookmark()
         self._output.hold()
-        found = yield from self._try(self._dialect.alone, "", sink=ignore)
+        found = yield from self._try(self._words.lone, "", sink=ignore)
         if found and not (yield from self._source.skip()):
             self._output.release()
         else:
@@ -379,15 +426,20 @@ class Engine:
         """Return True if a mark that can begin a call does not begin one at this position."""
         new_line = mark.startswith("\n")
         return within.holds(new_line=new_line) or not (
-            self._reading not in _APART
-            or new_line
+            new_line
             or within.begins_line
+            or self._position_of(mark) not in _APART
             or (
-                self._reading is CallPosition.LED_IN
+                self._position_of(mark) is CallPosition.LED_IN
                 and mark.startswith(TOKENS)
                 and within.follows_words
             )
         )
+
+    def _position_of(self, mark: str) -> CallPosition:
+        """Return where this mark may begin a call. That of another format was not announced."""
+        foreign = self._reading is CallPosition.AGREED and mark in self._words.foreign
+        return CallPosition.LED_IN if foreign else self._reading
 
     def _at_own(self, mark: str, *, quoted: bool) -> Steps[None]:
         """The same of a mark of the dialect."""
@@ -398,7 +450,7 @@ class Engine:
         elif mark in self._words.texts:
             yield from self._source.flow(self._words.texts[mark], self._output.text)
         elif mark in self._words.reasoning and not quoted:
-            yield from self._reason(self._words.reasoning[mark])
+            yield from self._reason(mark)
         elif mark not in self._words.grammars:
             self._output.text(mark)
         elif self._is_indented():
@@ -541,11 +593,12 @@ class Engine:
 
     # ── Reasoning ───────────────────────────────────────────────────────────────────
 
-    def _reason(self, close: tuple[str, ...]) -> Steps[None]:
-        marks = markers_of((*close, *self._words.grammars))
+    def _reason(self, opener: str) -> Steps[None]:
+        close, private = self._words.reasoning[opener], opener in self._words.private
+        marks = markers_of((*close, *(self._words.headers if private else self._words.grammars)))
         mark = yield from self._source.flow(marks, self._output.reasoning)
         if mark and mark not in close:
-            yield from self._planned(mark, close)
+            yield from self._at_own(mark, quoted=False) if private else self._planned(mark, close)
 
     def _planned(self, opener: str, close: tuple[str, ...]) -> Steps[None]:
         """A call in reasoning: held until the reasoning ends, or else the answer."""
@@ -643,8 +696,8 @@ class Engine:
     def _fenced_call(self, language: str) -> Steps[bool]:
         first = yield from self._source.skip()
         opener = yield from self._source.accept(self._words.openers)
-        own = tuple(each for name, each in self._dialect.fenced if name == language)
+        own = tuple(each for name, each in self._words.fenced if name == language)
         if not opener and not own and first not in _BARE_BEGINNINGS:
             return False
-        grammars = self._words.grammars[opener] if opener else own or self._dialect.bare
+        grammars = self._words.grammars[opener] if opener else own or self._words.bare
         return (yield from self._try(grammars, opener, sink=self._output.text)) is True

@@ -31,6 +31,8 @@ from wholecall.messages import Choice, Message, Mode, Role
 
 OSLO = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 UNMARKED = '{"name": "weather", "arguments": {"city": "Oslo"}}'
+OTHER = "<function=weather><parameter=city>Oslo</parameter></function>"
+TOKENS = '<|tool_call>call:weather{city:<|"|>Oslo<|"|>}<tool_call|>'
 TIME = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 NATIVE: list[Delta] = [CallDelta(0, '{"city": "Rome"}', "weather", "n", opens=True), CallSealed(0)]
 HERMES = emulate(ask(), "hermes")
@@ -69,6 +71,9 @@ ANSWERS: list[tuple[str, str, str]] = [
     ("in a fence behind words", f"So:\n```\n{UNMARKED}\n```", repr(f"So:\n```\n{UNMARKED}\n```")),
     ("an object that is no call", '{"name": "Ada", "age": 36}', repr('{"name": "Ada", "age": 36}')),
     ("without marks, cut off", UNMARKED[:-1], "!truncated"),
+    ("another format", f"So.\n{OTHER}", "weather 'So.'"),
+    ("another format behind words", f"Write {OTHER}", repr(f"Write {OTHER}")),
+    ("another format with a token behind words", f"So: {TOKENS}", "weather 'So:'"),
 ]
 
 

@@ -430,7 +430,7 @@ _STEP = TagCalls(
 )
 STEP3 = Dialect(
     name="step3",
-    written=(GrammarWithOpeners(_STEP.sections, _STEP),),
+    written=(GrammarWithOpeners((*_STEP.sections, *_STEP.openers), _STEP),),
     dropped=_STEP_END,
     template=_template(_STEP),
     models="Step-3",
@@ -457,7 +457,10 @@ _MESSAGE_END = ("<|eom|>", "<|eot|>")
 
 def _addressed(recipient: str) -> tuple[Channel, ...]:
     heads = ("<|start|>assistant to=", " to=", "to=")
-    return tuple(Channel(f"{head}{recipient}<|message|>", _MESSAGE_END) for head in heads)
+    private = recipient == "self"
+    return tuple(
+        Channel(f"{head}{recipient}<|message|>", _MESSAGE_END, private=private) for head in heads
+    )
 
 
 MUSE = Dialect(
@@ -466,7 +469,7 @@ MUSE = Dialect(
         GrammarWithOpeners(
             ("<|start|>assistant to=", " to=", "to="), RoutedCalls("<|message|>", _ATEM)
         ),
-        GrammarWithOpeners(_ATEM.sections, RoutedCalls("", _ATEM)),
+        GrammarWithOpeners((*_ATEM.sections, *_ATEM.openers), RoutedCalls("", _ATEM)),
     ),
     reasoning=_addressed("self"),
     texts=_addressed("user"),
@@ -493,6 +496,9 @@ KIMI_K3 = _invoked_dialect("kimi_k3", _XTML, models="Kimi K3", bare_call=False).
     reasoning=(Channel("<|open|>think<|sep|>", ("<|close|>think<|sep|>",), prompted=True),),
     dropped=("<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"),
 )
+KIMI_K3 = replace(
+    KIMI_K3, written=(*KIMI_K3.written, GrammarWithOpeners((_XTML.call.begin,), _XTML))
+)
 _M3_MARK = "]<]minimax[>["
 MINIMAX_M3 = Dialect(
     name="minimax_m3",
@@ -505,6 +511,7 @@ MINIMAX_M3 = Dialect(
         ),
     ),
     reasoning=(Channel("<mm:think>", ("</mm:think>",), prompted=True),),
+    dropped=(f"{_M3_MARK}</tool_call>",),
     template=Template(
         f'{_M3_MARK}<invoke name="{{name}}">{{arguments}}{_M3_MARK}</invoke>\n',
         before=f"{_M3_MARK}<tool_call>\n",

@@ -11,10 +11,10 @@ from dataclasses import replace
 from wholecall.dialects.dialect import GrammarWithOpeners
 from wholecall.dialects.formats.headed_formats import BAR
 from wholecall.dialects.formats.json_formats import COMMAND_R_PLUS
-from wholecall.dialects.formats.tag_formats import STEP3, UNMARKED
+from wholecall.dialects.formats.tag_formats import MUSE, STEP3, UNMARKED
 from wholecall.dialects.grammars.headed_calls import HeadedCalls
 from wholecall.dialects.grammars.json_calls import JsonCalls
-from wholecall.dialects.grammars.literal_calls import AttributeCalls
+from wholecall.dialects.grammars.literal_calls import AttributeCalls, GemmaCalls
 from wholecall.dialects.grammars.nested_tag_calls import AROUND, ChildTagCalls
 from wholecall.dialects.grammars.python_calls import PythonCalls
 from wholecall.dialects.grammars.tag_calls import TagCalls
@@ -183,7 +183,7 @@ _CROSSED = (
     ),
     *(
         _inside(section, name)
-        for section in ("tool_use", "tool_call", "function_call", "function")
+        for section in ("tool_use", "tool_call", "function_call", "function", "invoke")
         for name in ("name", "tool_name", "tool", "function")
     ),
     *(_attributed(tag) for tag in ("tool_call", "tool_use", "tool", "function_call")),
@@ -202,6 +202,9 @@ _LLAMA = (
         PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False),
     ),
 )
+
+
+_PARTS = ("call begin", "call end", "calls end")
 
 
 def _deepseek(bar: str, blank: str) -> GrammarWithOpeners:
@@ -248,7 +251,42 @@ _CLOVA = (
     ),
 )
 
-WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK, *_CLOVA)
+# ── One JSON object in the place of the format's own body ────────────────────────────
+
+_BODIES = (
+    ("<iquestcoder_tool_call>", "</iquestcoder_tool_call>"),
+    ("<ifm|tool_calls>", "</ifm|tool_call>", "</ifm|tool_calls>"),
+    ("<|tool_call:start|>", "<|tool_call:end|>"),
+    ("<|tool_call:begin|>", "<|tool_call:end|>", "<|calls|>"),
+    ("<atem:function_calls>", "</atem:function_calls>"),
+    ("]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>", "</tool_call>"),
+    ("<tool_use>", "</tool_use>"),
+    ("<|tool_call>", "<tool_call|>"),
+    ("<start_function_call>", "<end_function_call>"),
+    ("<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"),
+    *(
+        tuple(f"<{bar}tool{blank}{words.replace(' ', blank)}{bar}>" for words in _PARTS)
+        for bar in (BAR, "|")
+        for blank in "▁_ "
+    ),
+)
+_OBJECTS = (
+    *(GrammarWithOpeners((opener,), JsonCalls(tuple(closers))) for opener, *closers in _BODIES),
+    # Gemma's without the word before the name
+    GrammarWithOpeners(
+        ("<|tool_call>",), GemmaCalls('<|"|>', ("<tool_call|>",), begin="", marked=False)
+    ),
+)
+
+# ── Muse: the header of the message without its first token ──────────────────────────
+
+_MUSE = tuple(
+    GrammarWithOpeners(_line("to="), entry.grammar)
+    for entry in MUSE.written
+    if "to=" in entry.openers
+)
+
+WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK, *_CLOVA, *_MUSE, *_OBJECTS)
 
 # ── Calls that are nothing but a name and its arguments ─────────────────────────────
 

@@ -156,7 +156,7 @@ def _heads(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _all_heads(names: tuple[str, ...]) -> Markers:
-    return Markers(head for name in names for head in _heads(name))
+    return Markers(head for name in names for head in (*_heads(name), f"{name}{{"))
 
 
 class _Reading:
@@ -291,7 +291,8 @@ class _Reading:
         id, end = None, _ARGS
         if head.endswith(_CALL_ID):
             id, end = yield from self._source.header(markers_of((_ARGS,)), LONGEST_NAME)
-        name = head.removesuffix(_ARGS).removesuffix(_CALL_ID)
+        self._source.at -= head.endswith("{")
+        name = head.removesuffix("{").removesuffix(_ARGS).removesuffix(_CALL_ID)
         return bool(end) and (yield from self._arguments(name, id))
 
     def _thought(self, spelled: str) -> Steps[bool]:

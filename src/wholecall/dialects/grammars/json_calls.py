@@ -119,7 +119,8 @@ IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call", "functionCall", "toolCall"})
 LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
 OTHERS = frozenset({"type", "index"})
-PARALLEL = frozenset({"multi_tool_use.parallel", "functions.parallel", "parallel"})
+_TOGETHER = ("multi_tool_use.parallel", "parallel")
+PARALLEL = frozenset((*_TOGETHER, *(f"functions.{each}" for each in _TOGETHER)))
 """The names of OpenAI's wrapper, whose arguments are calls: each of them is checked."""
 BRACE = "{"
 _AFTER_SEPARATOR = markers_of(("{", "]"))

@@ -423,8 +423,24 @@ class ArrowCalls:
 class AttributeCalls:
     """A name and strings by their keys, up to a bracket. The opener ends with the equals sign."""
 
-    def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
-        """Read the call of an offered tool at this position; return False without one."""
+    def read(self, machine: ParserContext, opener: str = "", /) -> Steps[bool]:
+        """Read the calls of offered tools from here on; return False without one."""
+        if not (yield from self._call(machine)):
+            return False
+        again = markers_of((opener.removeprefix("\n"),))
+        source = machine.source
+        while (yield from source.sees_ahead(again)):
+            place = source.bookmark()
+            yield from source.accept_ahead(again)
+            found = yield from self._call(machine)
+            if not found:
+                source.rewind(place)
+            source.forget()
+            if not found:
+                break
+        return True
+
+    def _call(self, machine: ParserContext) -> Steps[bool]:
         source, output = machine.source, machine.output
         name = machine.find((yield from read_string(source)) or "")
         if name is None:

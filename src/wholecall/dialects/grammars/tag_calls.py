@@ -48,7 +48,7 @@ _ESCAPED_BLANKS = markers_of(BLANKS_IN_JSON)
 _TEXTS = frozenset({"true", "string"})
 """Attribute values that declare a text: `string="true"`, `type="string"`."""
 _JSON_BEGINS = ("{", "[")
-_SUFFIX = re.compile(r"[A-Za-z0-9_.\-]{1,32}")
+_SUFFIX = re.compile(r"[\w.\-/+@]{1,64}")
 _NAMELESS = "a parameter has no name"
 _UNOPENED = "a value holds the end of a parameter that has not begun"
 _ENDED_IN_VALUE = "its end stands in a value"
@@ -400,6 +400,10 @@ class _Reading:
 # written.
 
 
+_PEOPLE = ("self", "user")
+"""Recipients that run nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoutedCalls:
     """A recipient, the end of the header, and calls in a grammar of their own."""
@@ -413,8 +417,8 @@ class RoutedCalls:
         """Read the calls of a message after `to=`; False if it holds none."""
         if not self.head_end:
             return not machine.output.texts and (yield from self.inner.read(machine, opener))
-        _, end = yield from machine.source.header(markers_of((self.head_end,)), LONGEST_NAME)
-        if not end:
+        text, end = yield from machine.source.header(markers_of((self.head_end,)), LONGEST_NAME)
+        if not end or text.strip() in _PEOPLE:
             return False
         yield from machine.source.skip()
         section = yield from machine.source.accept(markers_of(self.inner.sections))
