@@ -127,3 +127,22 @@ async def test_without_bodies_it_says_why_no_arguments_are_seen(tmp_path: Path) 
         await page.click("Deny")
         await asked
         assert mailbox.sent == []
+
+
+@in_browser
+async def test_open_runs_are_listed_and_ended(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, setting(mailbox)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        call = opening(0, "send_email", arguments='{"to": "ada@example.org"}')
+        script.say(call, *ending("tool_calls"), end=True)
+        await page.until(CARD)
+        await page.ask("location.hash = '#/durable?status=open'")
+        rows = "document.querySelector('.runs')"
+        await page.until(f"{rows}?.textContent.includes('running')")
+        await page.ask(f"{rows}.querySelector('[aria-label^=Cancel]').click()")
+        await page.until("document.querySelector('.empty')?.textContent === 'No run fits.'")
+        await page.ask("location.hash = '#/durable?status=over'")
+        await page.until(f"{rows}?.textContent.includes('cancelled')")
+        await asked
+    assert mailbox.sent == []

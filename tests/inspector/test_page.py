@@ -14,6 +14,9 @@ import pytest
 from inspector.payloads import PAYLOADS
 from inspector.recorded import OVER, STORY, record
 from inspector.recorded import told as events_of
+from wholecall.agent.run_events import Resumed, Status, ToolEnded, ToolRecalled, TurnStarted
+from wholecall.events import Call, Evidence, Text
+from wholecall.messages import Result
 
 PAGE = Path(__file__).parents[2] / "src" / "wholecall" / "inspector" / "page"
 FILES = sorted(PAGE.iterdir())
@@ -156,3 +159,26 @@ def test_events_that_come_twice_count_once_and_gaps_are_told() -> None:
     assert run(FOLD, [*events[:4], *events]) == once
     assert (once["dropped"], once["missed"]) == (0, 0)
     assert run(FOLD, [*events[:3], *events[4:]])["missed"] == 1
+
+
+@with_node
+def test_a_run_that_was_taken_over_goes_on_with_its_calls() -> None:
+    charge, send = (
+        Call(id=f"c{n}", name=name, arguments={}, raw="{}", number=n, evidence=Evidence.CLOSED)
+        for n, name in enumerate(["charge", "send"])
+    )
+    story = [
+        Resumed(3, "b", "a"),
+        ToolRecalled(charge, Status.DONE),
+        ToolEnded(charge, Status.DONE, Result((Text("paid"),))),
+        ToolEnded(send, Status.UNKNOWN, Result((Text("who knows"),), failed=True)),
+        TurnStarted(4),
+    ]
+    told = run(FOLD, events_of(record([*story, OVER])))
+    first, second = told["turns"]
+    assert first["notes"] == ["taken over at turn 3 by worker b"]
+    shown = [(lane["name"], lane["recalled"], lane["status"]) for lane in first["lanes"]]
+    assert shown == [("charge", True, "done"), ("send", False, "unknown")]
+    assert second["turn"] == 4
+    again = run(FOLD, events_of(record([Resumed(3, "b"), TurnStarted(3), OVER])))
+    assert [turn["notes"] for turn in again["turns"]] == [["resumed at turn 3 by worker b"]]

@@ -14,11 +14,13 @@ from wholecall.agent.budget import Stop
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Resumed,
     RunEnded,
     Status,
     ToolAbandoned,
     ToolEnded,
     ToolEndedLate,
+    ToolRecalled,
     ToolReported,
     ToolStarted,
     TurnRetried,
@@ -94,24 +96,23 @@ REQUEST = Request(
 )
 
 NAMED = {"id": "c1", "name": "look"}
+SHOWN = {
+    "number": 0,
+    "id": "c1",
+    "name": "look",
+    "evidence": ["CLOSED", "CONFIRMED"],
+    "raw": '{"n": "12345678901234567890", "word": "***",}',
+    "arguments": '{"n": 12345678901234567890, "word": "***"}',
+    "repairs": [{"kind": "trailing_comma", "before": "***,}", "after": "***}"}],
+    "coercions": [{"path": "$.n", "before": f'"{BIG}"', "after": f"{BIG}"}],
+    "dropped": ["extra"],
+}
 EVENTS: list[tuple[object, dict[str, Any]]] = [
     (Opened(0, "c1", "look"), {"number": 0, "id": "c1", "name": "look"}),
     (Proved(0, Evidence.CLOSED), {"number": 0, "evidence": ["CLOSED"]}),
     (
         Released(CALL),
-        {
-            "call": {
-                "number": 0,
-                "id": "c1",
-                "name": "look",
-                "evidence": ["CLOSED", "CONFIRMED"],
-                "raw": '{"n": "12345678901234567890", "word": "***",}',
-                "arguments": '{"n": 12345678901234567890, "word": "***"}',
-                "repairs": [{"kind": "trailing_comma", "before": "***,}", "after": "***}"}],
-                "coercions": [{"path": "$.n", "before": f'"{BIG}"', "after": f"{BIG}"}],
-                "dropped": ["extra"],
-            }
-        },
+        {"call": SHOWN},
     ),
     (
         REJECTED,
@@ -166,6 +167,9 @@ EVENTS: list[tuple[object, dict[str, Any]]] = [
         {"call": NAMED, "status": "done", "seconds": 40.5, "result": "***"},
     ),
     (ToolAbandoned(CALL), {"call": NAMED}),
+    (Resumed(3, "b", "a"), {"turn": 3, "worker": "b", "taken": True}),
+    (Resumed(1, "b"), {"turn": 1, "worker": "b", "taken": False}),
+    (ToolRecalled(CALL, Status.DONE), {"call": SHOWN, "status": "done"}),
     (ApprovalAsked(CALL), {"call": NAMED}),
     (
         ApprovalAnswered(CALL, approved=False, why="hunter2"),

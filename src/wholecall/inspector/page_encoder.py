@@ -19,10 +19,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    Resumed,
     RunEnded,
     ToolAbandoned,
     ToolEnded,
     ToolEndedLate,
+    ToolRecalled,
     ToolReported,
     ToolStarted,
     TurnRetried,
@@ -264,6 +266,11 @@ def _show_call(quoting: Quoting, call: Call) -> Fields:
     return shown
 
 
+def _encode_takeover(event: Any, quoting: Quoting) -> Fields:
+    words = {"turn": event.turn, "worker": quoting.clean(event.worker)}
+    return {"type": "Resumed", **words, "taken": bool(event.before)}
+
+
 _NAMED = (
     *(Opened, Proved, Rejected, Repeated, Usage, HintGiven, Inconsistent, Fault, Ended),
     *(TurnStarted, RunEnded, ToolStarted, ToolReported, ToolEnded, ToolEndedLate, ToolAbandoned),
@@ -273,6 +280,8 @@ ENCODERS: Encoders = {
     **{kind: make_encoder(kind) for kind in _NAMED},
     Released: make_encoder(Released, call=_show_call),
     TurnRetried: make_encoder(TurnRetried, why=Quoting.clean),
+    Resumed: _encode_takeover,
+    ToolRecalled: make_encoder(ToolRecalled, call=_show_call),
 }
 """For the events that the page shows, except growing texts."""
 

@@ -38,6 +38,7 @@ _FILES = (
     "approvals.js",
     "charts.js",
     "dom.js",
+    "durable.js",
     "folding.js",
     "json_view.js",
     "lanes.js",

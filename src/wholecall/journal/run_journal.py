@@ -375,6 +375,8 @@ class RunJournal:
         key, clock = f"approval {call.id}", time.time
         body = None
         while body is None and clock() < until:
+            # A run that was cancelled, or taken over, asks no one any more.
+            await asyncio.wrap_future(self._store.append(self.run.id, (), epoch=self.run.epoch))
             body = await asyncio.wrap_future(self._store.read_row(self.run.id, key))
             if body is None:
                 await asyncio.sleep(min(pace, max(until - clock(), 0.0)))

@@ -3,6 +3,7 @@
 import { startApprovals } from "./approvals.js";
 import { showFigures } from "./charts.js";
 import { make } from "./dom.js";
+import { showDurable } from "./durable.js";
 import { LiveView } from "./live.js";
 import { showRun, showRuns } from "./looking.js";
 import { read, Unreachable } from "./reading.js";
@@ -15,6 +16,7 @@ let leave = new AbortController();
 const VIEWS = {
   live: (signal) => main.replaceChildren(new LiveView(signal, state).element),
   runs: (signal, { id, asked }) => (id ? showRun(signal, { main, id }) : showRuns(signal, { main, asked })),
+  durable: (signal, { asked }) => showDurable(signal, { main, asked }),
   figures: async () => main.replaceChildren(...showFigures(await read("figures"))),
 };
 

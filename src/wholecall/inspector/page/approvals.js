@@ -1,4 +1,4 @@
-// Calls that wait for approval, of all runs and processes that may be seen.
+// Calls that wait for a person, of all runs and processes that may be seen.
 
 import { arrange, chip, make } from "./dom.js";
 import { showJson } from "./json_view.js";
@@ -61,30 +61,46 @@ function leave(id) {
   if (held) (shown.values().next().value?.element.querySelector("button") ?? document.getElementById("main")).focus();
 }
 
+// What a person may say, each with its button.
+const ANSWERS = {
+  approve: { label: "Approve", kind: "primary" },
+  deny: { label: "Deny", kind: "danger" },
+  done: { label: "It was carried out", kind: "" },
+  not_done: { label: "It was not", kind: "" },
+  rerun: { label: "Run it again", kind: "danger" },
+};
+
 function makeCard(call) {
-  const title = `${call.name || "A call"} waits for approval`;
+  const isOutcome = call.decisions.includes("done");
+  const asked = isOutcome ? "had begun before a crash: outcome unknown" : "waits for approval";
+  const title = `${call.name || "A call"} ${asked}`;
   const left = make("span", { class: "fact" });
-  const why = make("input", { "aria-label": `Why ${call.name} is denied; the model reads it`, placeholder: "why not (the model reads it)", maxlength: "500" });
+  const why = make("input", { hidden: isOutcome, "aria-label": `Why ${call.name} is denied; the model reads it`, placeholder: "why not (the model reads it)", maxlength: "500" });
   const failed = make("p", { class: "message", role: "alert" });
-  const answer = async (approved) => {
+  const answer = async (decision) => {
     try {
-      await post(`approvals/${encodeURIComponent(call.id)}`, { approved, why: approved ? "" : why.value });
+      await post(`approvals/${encodeURIComponent(call.id)}`, { decision, why: decision === "deny" ? why.value : "" });
       leave(call.id);
       arrangeAll();
     } catch (error) {
       failed.textContent = error.message;
     }
   };
-  const yes = make("button", { type: "button", class: "primary", "aria-label": `Approve ${call.name}`, onclick: () => answer(true) }, "Approve");
-  const no = make("button", { type: "button", class: "danger", "aria-label": `Deny ${call.name}`, onclick: () => answer(false) }, "Deny");
+  const buttons = call.decisions.map((word) => make("button", {
+    type: "button", class: ANSWERS[word].kind, "aria-label": `${ANSWERS[word].label} ${call.name}`.trim(), onclick: () => answer(word),
+  }, ANSWERS[word].label));
   const element = make("article", { class: "approval", role: "group", "aria-label": title },
-    make("header", {}, make("h2", {}, make("code", {}, call.name || "?"), " waits for approval"), chip(call.model), left),
+    make("header", {}, make("h2", {}, make("code", {}, call.name || "?"), ` ${asked}`), chip(call.model), left),
     call.arguments
       ? showJson(call.arguments, { label: `Arguments of ${call.name}` })
       : make("p", { class: "soft" }, "The arguments are not shown, because inspector.bodies is off."),
-    make("div", { class: "row" }, yes, no, why),
+    make("div", { class: "row" }, buttons, why),
     failed);
   const tick = () => {
+    if (!call.until) {
+      left.textContent = "waits without an end";
+      return;
+    }
     const rest = Math.max(0, Math.round(call.until - Date.now() / 1000));
     left.textContent = `denied in ${Math.floor(rest / 60)}:${String(rest % 60).padStart(2, "0")}`;
   };

@@ -2,7 +2,7 @@
 // file, and replays: each event has its number in its run, and what came before is skipped.
 
 export function newRun(id) {
-  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), question: "", stop: null, over: null, dropped: 0, missed: 0, version: 0 };
+  return { id, head: {}, next: 0, now: 0, lastAt: 0, heardAt: 0, turns: [], calls: new Map(), question: "", resumed: null, stop: null, over: null, dropped: 0, missed: 0, version: 0 };
 }
 
 function newTurn(event) {
@@ -17,7 +17,7 @@ function newLane(number, at) {
     number, id: "", name: "", text: "", openedAt: at, evidence: [], verdict: "", verdictAt: null,
     reason: "", detail: "", problems: [], repairs: [], coercions: [], dropped: [], fitted: "",
     characters: 0, startedAt: null, endedAt: null, status: "", result: "", attempt: 0,
-    progress: "", approval: "", why: "", version: 0,
+    progress: "", approval: "", why: "", recalled: false, version: 0,
   };
 }
 
@@ -34,10 +34,19 @@ function laneOf(run, event) {
   return lane;
 }
 
-function callOf(run, id, at) {
+// A run that was taken over goes on with calls whose beginning another worker has told of.
+function callOf(run, id, event) {
   const lane = run.calls.get(id) ?? null;
   if (lane) lane.version += 1;
-  return lane ?? newLane(0, at);
+  else if (run.resumed && event.call) return inherit(run, event);
+  return lane ?? newLane(0, event.at);
+}
+
+function inherit(run, { call, at }) {
+  const lane = laneOf(run, { number: call.number ?? turnOf(run, { at }).lanes.size, at });
+  Object.assign(lane, { id: call.id, name: call.name ?? "", verdict: "released", verdictAt: at });
+  run.calls.set(call.id, lane);
+  return lane;
 }
 
 // `call` is a released call or a rejection. Where bodies are not kept, `raw` is a number of characters.
@@ -54,6 +63,10 @@ function judge(run, event, call, verdict) {
   if (call.id) run.calls.set(call.id, lane);
 }
 
+function tellTakeover({ turn, worker, taken }) {
+  return `${taken ? "taken over" : "resumed"} at turn ${turn} by worker ${worker ?? "?"}`;
+}
+
 const WAITS = "waits for approval";
 const grown = (before, event) => (event.whole ? event.text : before + event.text);
 
@@ -61,10 +74,16 @@ const grown = (before, event) => (event.whole ? event.text : before + event.text
 const FOLDS = {
   Exchange: (run, event) => { run.head = event; },
   TurnStarted: (run, event) => {
+    // The turn with which a run that was taken over goes on is asked for again.
+    if (run.resumed?.turn === event.turn && run.turns.at(-1)?.lanes.size === 0 && run.turns.at(-1).resumed) return;
     // What is asked before the first turn is told belongs to it.
     run.turns.push(newTurn(event));
   },
   TurnRetried: (run, event) => { turnOf(run, event).void = event.why; },
+  Resumed: (run, event) => {
+    run.resumed = event;
+    run.turns.push({ ...newTurn(event), resumed: true, notes: [tellTakeover(event)] });
+  },
   RunEnded: (run, event) => { run.stop = event; },
   UpstreamAsked: (run, event) => {
     turnOf(run, event).asked = event;
@@ -91,22 +110,26 @@ const FOLDS = {
   Fault: (run, event) => { turnOf(run, event).faults.push(event); },
   Ended: (run, event) => { Object.assign(turnOf(run, event), { ended: event, endedAt: event.at }); },
   ToolStarted: (run, event) => {
-    const lane = callOf(run, event.call.id, event.at);
+    const lane = callOf(run, event.call.id, event);
     Object.assign(lane, { startedAt: lane.startedAt ?? event.at, attempt: event.attempt ?? 1 });
   },
-  ToolReported: (run, event) => { callOf(run, event.call_id, event.at).progress = event.progress ?? ""; },
+  ToolRecalled: (run, event) => {
+    judge(run, event, event.call, "released");
+    Object.assign(callOf(run, event.call.id, event), { recalled: true });
+  },
+  ToolReported: (run, event) => { callOf(run, event.call_id, event).progress = event.progress ?? ""; },
   ToolEnded: (run, event) => {
     const result = { endedAt: event.at, status: event.status, result: event.result ?? "" };
-    Object.assign(callOf(run, event.call.id, event.at), result);
+    Object.assign(callOf(run, event.call.id, event), result);
   },
   ToolEndedLate: (run, event) => {
     const result = { status: `timed_out, ${event.status} late`, result: event.result ?? "" };
-    Object.assign(callOf(run, event.call.id, event.at), result);
+    Object.assign(callOf(run, event.call.id, event), result);
   },
-  ToolAbandoned: (run, event) => { callOf(run, event.call.id, event.at).status = "abandoned"; },
-  ApprovalAsked: (run, event) => { callOf(run, event.call.id, event.at).approval = WAITS; },
+  ToolAbandoned: (run, event) => { callOf(run, event.call.id, event).status = "abandoned"; },
+  ApprovalAsked: (run, event) => { callOf(run, event.call.id, event).approval = WAITS; },
   ApprovalAnswered: (run, event) => {
-    const lane = callOf(run, event.call.id, event.at);
+    const lane = callOf(run, event.call.id, event);
     Object.assign(lane, { approval: event.approved ? "approved" : "denied", why: event.why ?? "" });
   },
   UpstreamRetried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },

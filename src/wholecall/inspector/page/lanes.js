@@ -202,7 +202,8 @@ class LaneView {
     const early = isEarly(lane, scale);
     this.element.setAttribute("aria-label", `Call ${lane.number + 1}: ${lane.name || "no name yet"}`);
     this.element.dataset.verdict = lane.verdict || "open";
-    this.#write("head", [lane.name, lane.evidence, lane.verdict, lane.reason, lane.status, lane.approval, lane.attempt, early], () => showLaneHead(lane, early));
+    this.element.classList.toggle("recalled", lane.recalled);
+    this.#write("head", [lane.name, lane.evidence, lane.verdict, lane.reason, lane.status, lane.approval, lane.attempt, lane.recalled, early], () => showLaneHead(lane, early));
     this.#writeArguments(lane);
     this.#write("notes", [lane.verdict, lane.progress, lane.why, lane.approval], () => showNotes(lane));
     this.#write("result", [lane.result, lane.status], () => showResult(lane));
@@ -241,7 +242,8 @@ function showLaneHead(lane, early) {
     lane.reason ? chip(lane.reason, "bad") : null,
     early ? chip("early start", "live", "the tool began before the stream ended") : null,
     lane.approval ? chip(lane.approval, lane.approval === "approved" ? "good" : "odd") : null,
-    lane.status ? chip(lane.status, lane.status === "done" ? "good" : "bad", "how running it ended") : null,
+    lane.recalled ? chip("recalled", "", "its result is from the journal: it did not run again") : null,
+    lane.status ? chip(lane.status === "unknown" ? "outcome unknown" : lane.status, lane.status === "done" ? "good" : "bad", "how running it ended") : null,
     lane.attempt > 1 ? chip(`attempt ${lane.attempt}`, "odd") : null,
     showEvidence(lane),
   ];

@@ -225,6 +225,7 @@ _INTERRUPTED = (
     "your word: {begun}. To run all of it anew, send the request with another Idempotency-Key, or "
     "again in two minutes; to continue a run, send its Idempotency-Key"
 )
+_FINAL = frozenset({RunStatus.DONE, RunStatus.CANCELLED})
 _COUNT_SECONDS = 1.0
 _AWAY = "the journal of runs cannot be used; the log says why"
 _KEPT_HEADERS = (TOOLS_HEADER, "x-wholecall-events")
@@ -446,8 +447,9 @@ def _demand_same(claim: Claim, digest: str) -> None:
 
 
 def _failed_before_it_began(claim: Claim) -> bool:
-    """Return True if nothing was done that must not be done again."""
-    return claim.run.status is not RunStatus.DONE and not claim.has_begun
+    """Return True if nothing was done that must not be done again. What an operator has cancelled
+    stays so."""
+    return claim.run.status not in _FINAL and not claim.has_begun
 
 
 def _may_repeat(toolbox: Toolbox, call: Call) -> bool:
