@@ -15,7 +15,7 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 234,
+    "modules": 235,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,

@@ -35,7 +35,7 @@ INNER_ORDER = {
     "proxy": ("config", "http", "observe", "handlers", "routes"),
     "dialects": (
         *("char_stream", "quotation", "parser_context", "dialect", "grammars", "engine"),
-        *("formats", "dialect_registry", "provenance"),
+        *("formats", "dialect_registry", "normalized_text", "provenance"),
         *("emulation", "rescue", "learn"),
     ),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from wholecall.assembly.assembler import Assembler
 from wholecall.dialects.engine import MANY
-from wholecall.dialects.provenance import Provenance
+from wholecall.dialects.provenance import Provenance, Spoken
 from wholecall.dialects.rescue import MOST_THOUGHTS, Rescuer
 from wholecall.events import (
     CallDelta,
@@ -43,7 +43,7 @@ def rescue(
     *deltas: Delta, others: int = 0, said: tuple[str, ...] = (), native: bool = False
 ) -> Outcome:
     offer = read_offer([*TOOLS, *({"name": f"tool_{number}"} for number in range(others))])
-    rescuer = Rescuer(offer, Provenance(said, offer, native=native))
+    rescuer = Rescuer(offer, Provenance(said, offer, spoken=Spoken(native=native)))
     assembler = Assembler(offer.values())
     events: list[Event] = []
     for given in [*(each for delta in deltas for each in rescuer.feed(delta)), *rescuer.end()]:

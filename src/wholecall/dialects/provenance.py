@@ -1,21 +1,27 @@
 """Provenance: find out whether a call in an answer is quoted from the conversation.
 
 A tool result, a page or a user's message may hold a call written as text. A model that repeats it
-quotes it, and a quotation does not run. Three things are evidence of a quotation:
+quotes it, and a quotation does not run. Four things are evidence of a quotation:
 
 1. *The text*: an earlier text holds the whole text of the call, or two that follow each other hold
    a part of it each. White space, escapes, case, line prefixes, invisible characters, emphasis and
    the shape of quotation marks do not count; neither do tags that colour the text.
 2. *The call*: an earlier text holds the tool's name, each key and each value of the arguments,
-   name and keys as markup (`"to":`, `<parameter=to>`, `to=`). So the call is found in any
-   format, order and spelling, broken or not, without being parsed.
+   name and keys as markup (`"to":`, `<parameter=to>`, `to=`, `--to`, `| to |`). So the call is
+   found in any format, order and spelling, broken or not, without being parsed.
 3. *The arguments*: an earlier text holds each of them as a member of JSON (`"city": "Oslo"`).
    Short arguments such as `{"n": 1}` are common; they count only with the name of the tool, and
    empty arguments count for nothing.
+4. *The words of a result*: the result of a tool, or a document, holds the tool's name and near it
+   each value, in any sentence or list, in any language. The name has to be more than a word
+   (`send_mail`, not `send`), the values long, and the tool one that changes something.
 
-Words are not evidence: a user who writes "look up the weather with city Oslo" wants that call. Nor
-are the calls that the model itself made: those may be repeated. What it wrote *into* the arguments
-of a call, a file for instance, is a text like any other.
+All of it counts as well in base64, as a list of numbers, or in any other code that
+`normalized_text.decode` reads.
+
+Other words are not evidence: a user who writes "look up the weather with city Oslo" wants that
+call. Nor are the calls that the model itself made: those may be repeated. What it wrote *into* the
+arguments of a call, a file for instance, is a text like any other.
 
 The conversation is read only when a call has been found in a text, which is rare. Then each of its
 texts is normalised once and searched a fixed number of times for each call, by patterns that never
@@ -25,20 +31,28 @@ backtrack, for `MOST_SEARCHES` calls at most; further ones count as quoted.
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
-from wholecall.arguments.parse import Parsed, join_halves, parse
+from wholecall.arguments.parse import Parsed, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
 from wholecall.dialects.dialect_registry import AUTO
 from wholecall.dialects.engine import FENCE, CallPosition, Engine
+from wholecall.dialects.normalized_text import (
+    decode,
+    pack,
+    read_members,
+    reverse,
+    rotate,
+    squeeze,
+    thin,
+    unescape,
+)
 from wholecall.dialects.parser_context import Found
 from wholecall.events import JSON, CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.messages import CallResult, Media, Message, Offer, Part, PastCall, Role, ToolSpec
@@ -68,89 +82,6 @@ def rescued_id() -> str:
 def is_rescued(id: object) -> bool:
     """Return True if a call with this id was found in a text."""
     return isinstance(id, str) and id.startswith(RESCUED)
-
-
-# ── Normalised texts ────────────────────────────────────────────────────────────────
-
-# Each pattern starts at the beginning of a run of backslashes, so that a long run is read once.
-_CODE = re.compile(
-    r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,5})\}|x([0-9a-fA-F]{2})"
-    r"|(?P<octal>[01][0-7]{2}))"
-)
-_PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})++")
-_ESCAPED = re.compile(r"(?<!\\)\\++([nrtNRT])")
-_ESCAPE_ROUNDS = 3
-"""Rounds of unescaping, for JSON in HTML in JSON, or the other way round."""
-_LINE_PREFIX = re.compile(
-    r"^[ \t]*+\d++(?:\t|[ \t]*+[|:→])|^[ \t]*+(?:>[ \t]*+)++|^[ \t]*+(?://|#|\+)[ \t]",
-    re.MULTILINE,
-)
-"""Line numbers, block quotes, comments and diff markers."""
-_SOFT_BREAK = re.compile(r"=\r?\n")
-"""A line end that a mailer inserts, in quoted-printable."""
-_SHADOWS = re.compile(r"[\U000e0020-\U000e007e]")
-"""Invisible twins of the ASCII characters; models read them."""
-_INVISIBLE = re.compile(
-    r"\x1b\[[0-9;?]*+[A-Za-z]"
-    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\\\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
-    r"\U000e0000-\U000e01ef\u3300-\u33ff\ufdf0-\ufdfc]"
-)
-"""Colours of a terminal, control and format characters, backslashes, and the signs for whole words
-that would make a text many times as long."""
-_DROPPED = "`>*|~_+"
-_QUOTES = re.compile("['‘’“”„‟«»‹›「」『』〝〞〟]")  # noqa: RUF001 - that is the point
-_SIGN = re.compile(
-    r'[<{(\[="✿&%\\\U000e0000-\U000e007f＜｛（［＝]|^[ \t]{0,8}[\w.-]{1,64}:',  # noqa: RUF001 - NFKC
-    re.MULTILINE,
-)
-"""What every call needs: a bracket, an assignment, an escape for one, or a key of YAML."""
-_MARKUP = re.compile(r"<[^<>]*+>")
-_MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
-
-
-def _decode(found: re.Match[str]) -> str:
-    digits = found[found.lastindex or 0]
-    return chr(int(digits, 8 if found["octal"] else 16))
-
-
-def _unquote(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")
-
-
-def _unescape(text: str) -> str:
-    """Return the text as it was before it was put into JSON, HTML or an address, in any order, in
-    lower case and in the usual form of each character."""
-    text = _SOFT_BREAK.sub("", _LINE_PREFIX.sub("", text))
-    for _ in range(_ESCAPE_ROUNDS):
-        before, text = text, _PERCENT.sub(_unquote, _CODE.sub(_decode, html.unescape(text)))
-        if text == before:
-            break
-    text = _ESCAPED.sub(lambda found: "\t" if found[1] in "tT" else "\n", text)
-    if not text.isascii():
-        text = join_halves(text)  # of an emoji that JSON escapes
-        text = _SHADOWS.sub(lambda found: chr(ord(found[0]) - 0xE0000), text)
-        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    text = _LINE_PREFIX.sub("", _INVISIBLE.sub("", text))
-    return _QUOTES.sub('"', text.casefold())
-
-
-def _pack(unescaped: str) -> str:
-    """Return the text without what does not count in a comparison."""
-    packed = "".join(unescaped.split())
-    for sign in _DROPPED:
-        packed = packed.replace(sign, "")
-    return packed
-
-
-def _squeeze(text: str) -> str:
-    """Return the text reduced to a form in which spelling does not count."""
-    return _pack(_unescape(text))
-
-
-def _members(squeezed: str) -> set[str]:
-    """Return the members whose values hold no object: `"city":"Oslo"`. A number may be a string."""
-    return {f"{key}:{value.strip(chr(34))}" for key, value in _MEMBER.findall(squeezed)}
 
 
 # ── Finding calls in texts ──────────────────────────────────────────────────────────
@@ -218,14 +149,14 @@ def _leaves(value: JSON) -> Iterator[tuple[str, frozenset[str]]]:
 def _spellings(leaf: JSON) -> frozenset[str]:
     """Return the ways to write a value, squeezed; none for one that says nothing."""
     if isinstance(leaf, str):
-        text = _squeeze(leaf)
+        text = squeeze(leaf)
         return frozenset() if text in _CONSTANTS else frozenset({text.rstrip(_PUNCTUATION) or text})
     if isinstance(leaf, bool) or not isinstance(leaf, int | float):
         return frozenset()
     if leaf == int(leaf):
         leaf = int(leaf)  # 1e3 is 1000
     exponent = (f"{leaf:g}",) if abs(leaf) < _MOST_FLOAT else ()
-    return frozenset(map(_squeeze, (str(leaf), f"{leaf:,}", *exponent)))
+    return frozenset(map(squeeze, (str(leaf), f"{leaf:,}", *exponent)))
 
 
 def calls_in(given: Iterable[object]) -> list[FoundCall]:
@@ -254,11 +185,19 @@ def _as_markup(name: str, after: str) -> re.Pattern[str]:
 def _as_name(name: str) -> re.Pattern[str]:
     """Return a pattern for the name of a tool in markup, or before its arguments."""
     return re.compile(
-        rf"{_as_markup(name, '').pattern}|\b{re.escape(name)}[ \t]{{0,4}}[({{]", re.MULTILINE
+        rf"{_as_markup(name, '').pattern}|\b{re.escape(name)}[ \t]{{0,4}}{_ARGUMENTS}", re.MULTILINE
     )
 
 
-_AFTER_KEY = r"""(?:["'<>]|[ \t]{0,4}[=:])"""
+@lru_cache(maxsize=256)
+def _as_key(key: str) -> re.Pattern[str]:
+    """Return a pattern for the key of an argument in markup, or as an option of a command."""
+    plain, marked = re.escape(key), _as_markup(key, _AFTER_KEY).pattern
+    return re.compile(rf"{marked}|(?:^|\s)(?:--?{plain}\s|{plain}=)", re.MULTILINE)
+
+
+_ARGUMENTS = r"(?:[({]|--?\w|\\?\n[ \t]{0,16}--?\w|\w{1,64}[=:])"
+_AFTER_KEY = r"""(?:["'<>`*]|[ \t]{0,4}[=:|→–])"""
 _MOST_PARTS = 32
 """The most values of a call that are searched for: if all of these are found, it is quoted."""
 _NAMING = (
@@ -280,6 +219,14 @@ def _as_call(name: str) -> re.Pattern[str]:
     )
 
 
+_SIGN = re.compile(
+    r'[<{(\[="✿&%\\\U000e0000-\U000e007f＜｛（［＝]|^[ \t]{0,8}[\w.-]{1,64}:',  # noqa: RUF001 - NFKC
+    re.MULTILINE,
+)
+"""What every call needs: a bracket, an assignment, an escape for one, or a key of YAML."""
+_MARKUP = re.compile(r"<[^<>]*+>")
+
+
 class _Said:
     """One text of the conversation."""
 
@@ -287,25 +234,25 @@ class _Said:
 
     def __init__(self, text: str) -> None:
         self.is_signed = _SIGN.search(text) is not None
-        self.plain = _unescape(text)
-        self.squeezed = _pack(self.plain)
+        self.plain = unescape(text)
+        self.squeezed = pack(self.plain)
         self.members: set[str] | None = None
 
     def holds(self, text: str, call: FoundCall, *, by_arguments: bool) -> bool:
         """Return True if this call is quoted from this text. `text` is the call's own, squeezed."""
         if (text and text in self.squeezed) or self._holds_parts(call):
             return True
-        arguments = _squeeze(call.arguments)
-        members = _members(arguments)
+        arguments = squeeze(call.arguments)
+        members = read_members(arguments)
         if self.members is None:
-            self.members = _members(self.squeezed)
+            self.members = read_members(self.squeezed)
         if not members or not members <= self.members:
             return False
         alone = by_arguments and len(arguments) >= _SHORT
-        return alone or _squeeze(call.name) in self.squeezed
+        return alone or squeeze(call.name) in self.squeezed
 
     def _holds_parts(self, call: FoundCall) -> bool:
-        name = _unescape(call.name)
+        name = unescape(call.name)
         parts = dict.fromkeys(islice(_leaves(call.read()), _MOST_PARTS))
         if not any(key for key, _ in parts):
             return call.is_whole and _as_call(name).search(self.plain) is not None
@@ -314,56 +261,122 @@ class _Said:
         return (
             all(map(self._holds_value, (ways for _, ways in telling if ways)))
             and all(
-                _as_markup(_unescape(key), _AFTER_KEY).search(self.plain)
-                for key in {key for key, _ in telling}
+                _as_key(unescape(key)).search(self.plain) for key in {key for key, _ in telling}
             )
             and _as_name(name).search(self.plain) is not None
         )
 
     def _holds_value(self, ways: frozenset[str]) -> bool:
-        return any(way in self.squeezed or _is_split(way, before=self, after=self) for way in ways)
+        return any(_is_held(way, self.squeezed) for way in ways)
 
 
-def _is_split(text: str, *, before: _Said, after: _Said) -> bool:
-    """Return True if one text holds the beginning of a call, and the other one all of the rest. A
-    notice in the middle of a text divides it, too."""
-    if text[:_PIECE] not in before.squeezed or text[-_PIECE:] not in after.squeezed:
+def _is_held(text: str, said: str) -> bool:
+    """Return True if a text holds another one, whole or with a notice in its middle."""
+    return text in said or _is_split(text, before=said, after=said)
+
+
+def _is_split(text: str, *, before: str, after: str) -> bool:
+    """Return True if one text holds the beginning of a call, and the other one all of the rest."""
+    if text[:_PIECE] not in before or text[-_PIECE:] not in after:
         return False
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if text[:middle] in before.squeezed:
+        if text[:middle] in before:
             low = middle
         else:
             high = middle - 1
-    return low >= _PIECE <= len(text) - low and text[low:] in after.squeezed
+    return low >= _PIECE <= len(text) - low and text[low:] in after
+
+
+# ── The words of results ────────────────────────────────────────────────────────────
+
+_IDENTIFIER = re.compile(r"[_.:/-]|[a-z][A-Z]|\d")
+"""What makes a name more than a word."""
+_LONG_VALUES = 16
+"""Letters and digits that the values must have together."""
+_REACH = 400
+"""How far values may be from the name, in characters, beyond twice their own length."""
+_TURNS = (str, reverse, rotate)
+"""A model reads these without a tool."""
+
+
+def _join(text: str) -> str:
+    return thin(unescape(text)).replace(" ", "")
+
+
+class _Results:
+    """The results of tools and the documents of a conversation, as one text of words."""
+
+    def __init__(self, said: Iterable[_Said]) -> None:
+        self._words = thin("".join(each.plain for each in said))
+
+    def name(self, tool: str) -> bool:
+        """Return True if they name this tool."""
+        name = _join(tool)
+        return any(turn(name) in self._words for turn in _TURNS)
+
+    def tell(self, call: FoundCall) -> bool:
+        """Return True if they hold the name and, near it, the values of a call."""
+        if _IDENTIFIER.search(call.name) is None:
+            return False
+        leaves = islice(_leaves(call.read()), _MOST_PARTS)
+        joined = ({_join(way) for way in ways} - {""} for _, ways in leaves)
+        values = [ways for ways in joined if ways]
+        size = sum(max(map(len, ways)) for ways in values)
+        return size >= _LONG_VALUES and any(
+            all(any(_is_held(turn(way), near) for way in ways) for ways in values)
+            for turn in _TURNS
+            for near in _near(self._words, turn(_join(call.name)), reach=2 * size + _REACH)
+        )
+
+
+def _near(words: str, name: str, *, reach: int) -> Iterator[str]:
+    """Yield the places of a text that hold a name, without blanks. Places that overlap are one:
+    together they never exceed the text."""
+    begin = end = 0
+    at = words.find(name)
+    while at >= 0:
+        if at - reach > end:
+            yield words[begin:end].replace(" ", "")
+            begin = at - reach
+        end = at + len(name) + reach
+        at = words.find(name, at + len(name))
+    yield words[begin:end].replace(" ", "")
 
 
 # ── The conversation ────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """What a conversation holds beside texts. It is read on demand."""
+
+    answers: Iterable[str] = ()
+    """The model's earlier answers: calls that it made in them are its own."""
+    results: Iterable[str] = ()
+    """The texts that came from tools and files, not from people."""
+    calls: Iterable[tuple[str, JSON]] = ()
+    """The calls that the model made, by name and arguments."""
+    native: bool = False
+    """True if it made calls through the tool interface."""
+
+
+_NOTHING = Spoken()
+
+
 class Provenance:
     """The texts of a conversation that are not the model's own calls."""
 
-    def __init__(
-        self, texts: Iterable[str], offer: Offer, *, answers: Iterable[str] = (), native: bool
-    ) -> None:
-        """`answers` are the model's earlier answers: calls that it made in them are its own.
-        `native` is True if it made calls through the tool interface.
-
-        Texts and answers are read when a call is found that may be quoted: most answers have none,
-        and to read a long conversation takes long.
-        """
-        self.native = native
+    def __init__(self, texts: Iterable[str], offer: Offer, *, spoken: Spoken = _NOTHING) -> None:
+        """What the conversation holds is read when a call is found that may be quoted: most answers
+        have none, and to read a long conversation takes long."""
+        self.native = spoken.native
         self._offer = offer
         self._given_texts = texts
-        self._given_answers = answers
+        self._spoken = spoken
         self._said: list[_Said] | None = None
-        self._parts: list[_Said] | None = None
-        """The texts without the answers, in their order."""
-        self._bare: list[_Said] | None = None
         self._searches = 0
-        self._may_hold: bool | None = None
 
     @cached_property
     def _told(self) -> tuple[str, ...]:
@@ -377,19 +390,20 @@ class Provenance:
 
     @cached_property
     def _answers(self) -> tuple[str, ...]:
-        return tuple(answer for answer in self._given_answers if answer)
+        return tuple(answer for answer in self._spoken.answers if answer)
 
-    @property
+    @cached_property
     def may_hold_calls(self) -> bool:
         """True if a text names one of the tools and holds a sign that every call needs."""
-        if self._may_hold is None:
-            signed = [text for text in self._answers if _SIGN.search(text)]
-            read = [*self._read_texts(), *map(_Said, signed), *self._read_bare()]
-            everything = "".join(said.squeezed for said in read if said.is_signed)
-            self._may_hold = any(_squeeze(name) in everything for name in self._offer)
-        return self._may_hold
+        signed = [text for text in self._answers if _SIGN.search(text)]
+        read = [*self._read_texts, *map(_Said, signed), *self._read_again]
+        everything = "".join(said.squeezed for said in read if said.is_signed)
+        return any(
+            squeeze(name) in everything or any(each.name(name) for each in self._read_results)
+            for name in self._offer
+        )
 
-    def quotes(self, text: str, calls: Iterable[FoundCall], *, by_arguments: bool = True) -> bool:
+    def quotes(self, text: str, calls: Sequence[FoundCall], *, by_arguments: bool = True) -> bool:
         """Return True if the conversation holds one of these calls, which were found in `text`.
 
         Without `by_arguments`, the arguments are evidence only together with the name of the tool.
@@ -399,30 +413,57 @@ class Provenance:
             return True
         if self._said is None:
             own = map(_Said, self._own_words())
-            self._said = [*self._read_texts(), *self._read_bare(), *own]
-        squeezed = _squeeze(text)
-        texts = self._read_texts()[: len(self._told)]
-        return any(
-            said.holds(squeezed, call, by_arguments=by_arguments)
-            for call in calls
-            for said in self._said
-        ) or any(
-            _is_split(squeezed, before=before, after=after)
-            for before, after in (*pairwise(texts), *zip(texts, texts, strict=True))
+            self._said = [*self._read_texts, *self._read_again, *own]
+        squeezed = squeeze(text)
+        texts = [each.squeezed for each in self._read_texts[: len(self._told)]]
+        return (
+            any(
+                said.holds(squeezed, call, by_arguments=by_arguments)
+                for call in calls
+                for said in self._said
+            )
+            or any(
+                _is_split(squeezed, before=before, after=after)
+                for before, after in (*pairwise(texts), *zip(texts, texts, strict=True))
+            )
+            or any(map(self._is_told, calls))
         )
 
-    def _read_texts(self) -> list[_Said]:
-        if self._parts is None:
-            self._parts = [_Said(text) for text in self._texts]
-        return self._parts
+    def _is_told(self, call: FoundCall) -> bool:
+        """Return True if a result says in words what this call does. The model may repeat a call of
+        its own, and one that changes nothing may follow a hint."""
+        spec = self._offer.get(call.name)
+        return (
+            (spec is None or not spec.read_only)
+            and any(each.tell(call) for each in self._read_results)
+            and _signature(call.name, call.read()) not in self._own_calls
+        )
 
-    def _read_bare(self) -> list[_Said]:
-        """Return the texts that hold tags, without them: the colours of code are tags."""
-        if self._bare is None:
-            texts = (text for text in self._texts if "<" in text)
-            bare = ((text, _MARKUP.sub("", text)) for text in texts)
-            self._bare = [_Said(without) for text, without in bare if without != text]
-        return self._bare
+    @cached_property
+    def _own_calls(self) -> frozenset[object]:
+        return frozenset(_signature(name, arguments) for name, arguments in self._spoken.calls)
+
+    @cached_property
+    def _read_texts(self) -> list[_Said]:
+        """The texts without the answers, in their order."""
+        return [_Said(text) for text in self._texts]
+
+    @cached_property
+    def _read_again(self) -> list[_Said]:
+        """Texts that hold tags without them, because the colours of code are tags; texts that hold
+        codes with what these say."""
+        bare = (_MARKUP.sub("", text) if "<" in text else text for text in self._texts)
+        told = [*zip(self._texts, bare, strict=True)]
+        told += zip(self._texts, map(decode, self._texts), strict=True)
+        return [_Said(again) for text, again in told if again != text]
+
+    @cached_property
+    def _read_results(self) -> list[_Results]:
+        known = dict(zip(self._texts, self._read_texts, strict=True))
+        results = [*self._spoken.results]
+        decoded = [decode(text) for text in results]
+        told = [results] if decoded == results else [results, decoded]
+        return [_Results(known.get(text) or _Said(text) for text in texts) for texts in told]
 
     def _own_words(self) -> Iterator[str]:
         """Yield the earlier answers without the calls in them, newest first, as far as they can be
@@ -452,17 +493,22 @@ def _texts_of(spec: ToolSpec) -> tuple[str, ...]:
     return (spec.description, json.dumps(spec.parameters, ensure_ascii=False, default=str))
 
 
+def _signature(name: str, arguments: JSON) -> object:
+    return squeeze(name), frozenset(_leaves(arguments))
+
+
 def provenance_of(messages: Sequence[Message], offer: Offer) -> Provenance:
     """Return the provenance of the texts in these messages."""
-    calls = (part for each in messages for part in each.parts if isinstance(part, PastCall))
+    made = [part for each in messages for part in each.parts if isinstance(part, PastCall)]
     by_model = [message for message in messages if message.role is Role.ASSISTANT]
     others = (message for message in messages if message.role is not Role.ASSISTANT)
-    return Provenance(
-        (_texts_in(message) for message in (*others, *by_model)),
-        offer,
+    spoken = Spoken(
         answers=(message.text for message in by_model),
-        native=any(not is_rescued(call.id) for call in calls),
+        results=filter(None, map(_results_in, messages)),
+        calls=((call.name, call.arguments) for call in made),
+        native=any(not is_rescued(call.id) for call in made),
     )
+    return Provenance(map(_texts_in, chain(others, by_model)), offer, spoken=spoken)
 
 
 def _texts_in(message: Message) -> str:
@@ -472,13 +518,21 @@ def _texts_in(message: Message) -> str:
     return "\n".join((*others, *_unread(message)))
 
 
+def _results_in(message: Message) -> str:
+    """Return what a message says that came from tools and files. Where that is all, the text is
+    that of `_texts_in`, so that it is normalised once."""
+    told = [part for part in message.parts if isinstance(part, CallResult | Media)]
+    is_all = len(told) == len(message.parts)
+    return _texts_in(message) if is_all else "\n".join(map(_text_of, told))
+
+
 def _unread(message: Message) -> list[str]:
     """Return what the protocol's own form of a message says in fields that are not a part of it."""
     if message.native is None:
         return []
     read = {part.text for part in message.parts if isinstance(part, Text | Reasoning)}
     read |= {part.result.text for part in message.parts if isinstance(part, CallResult)}
-    return [text for text in _read_raw(message.native.value)[0] if text not in read]
+    return [text for text in _read_raw(message.native.value).texts if text not in read]
 
 
 def _text_of(part: Part) -> str:
@@ -489,7 +543,7 @@ def _text_of(part: Part) -> str:
         told = "" if structured is None else json.dumps(structured, ensure_ascii=False, default=str)
         return f"{part.result.text}\n{told}"
     if isinstance(part, PastCall):
-        return "\n".join(_read_raw(part.arguments)[0])  # a file, a message: the text in a call
+        return "\n".join(_read_raw(part.arguments).texts)  # a file, a message: the text in a call
     if isinstance(part, Media):
         return f"{part.name}\n{_decode_document(part.data)}" if part.kind == "document" else ""
     return json.dumps(part.value, ensure_ascii=False, default=str)
@@ -509,9 +563,24 @@ _CALL_KEYS = frozenset({"tool_calls", "function_call", "functionCall", "toolUse"
 _SKIPPED_KEYS = _CALL_KEYS | {"type"}
 """The type of a part comes between the texts of two parts, and is not one of them."""
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call"})
+_RESULT_TYPES = frozenset(
+    {"tool_result", "function_call_output", "custom_tool_call_output", "document", "file"}
+)
+_RESULT_KEYS = frozenset({"toolResult", "functionResponse", "document", "inlineData"})
 _ARGUMENT_KEYS = ("arguments", "input", "args")
 _ANSWER_TYPES = frozenset({None, "text", "output_text"})
 _MODEL_ROLES = frozenset({"assistant", "model"})
+_TOOL_ROLES = frozenset({"tool", "function"})
+
+
+@dataclass(slots=True)
+class _RawMessage:
+    """What a message in a protocol's format holds."""
+
+    texts: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    calls: list[tuple[str, JSON]] = field(default_factory=list)
+    native: bool = False
 
 
 def provenance_of_raw(messages: object, offer: Offer) -> Provenance:
@@ -520,18 +589,22 @@ def provenance_of_raw(messages: object, offer: Offer) -> Provenance:
     texts: list[str] = []
     thoughts: list[str] = []
     answers: list[str] = []
-    native = False
     listed = messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
-    for message in listed or (messages,):
-        said, called = _read_raw(message)
-        native = native or called
+    read = [(message, _read_raw(message)) for message in listed or (messages,)]
+    for message, raw in read:
         if isinstance(message, Mapping) and message.get("role") in _MODEL_ROLES:
             answer = _answer_in(message)
             answers.append("\n".join(answer))
-            thoughts.append("\n".join(text for text in said if text not in answer))
+            thoughts.append("\n".join(text for text in raw.texts if text not in answer))
         else:
-            texts.append("\n".join(said))
-    return Provenance((*texts, *thoughts), offer, answers=answers, native=native)
+            texts.append("\n".join(raw.texts))
+    spoken = Spoken(
+        answers=tuple(answers),
+        results=tuple("\n".join(raw.results) for _, raw in read if raw.results),
+        calls=tuple(call for _, raw in read for call in raw.calls),
+        native=any(raw.native for _, raw in read),
+    )
+    return Provenance((*texts, *thoughts), offer, spoken=spoken)
 
 
 def _answer_in(message: Mapping[str, object]) -> dict[str, None]:
@@ -548,35 +621,58 @@ def _answer_in(message: Mapping[str, object]) -> dict[str, None]:
     }
 
 
-def _read_raw(message: object) -> tuple[list[str], bool]:
-    """Return the texts of a message, in order, and whether it holds a native call."""
-    texts: list[str] = []
-    called = False
-    todo: list[object] = [message]
+def _read_raw(message: object) -> _RawMessage:
+    """Return what a message holds, in order."""
+    raw = _RawMessage()
+    todo: list[tuple[object, bool]] = [(message, False)]
     while todo:
-        node = todo.pop()
+        node, is_result = todo.pop()
         if isinstance(node, str):
-            texts.append(_decode_document(node) if node.startswith("data:") else node)
-        elif isinstance(node, Mapping) and node.get("type") in _CALL_TYPES:
-            called = called or not is_rescued(node.get("call_id") or node.get("id"))
-            todo += _arguments_of(node)
+            text = _decode_document(node) if node.startswith("data:") else node
+            raw.texts.append(text)
+            raw.results += [text] if is_result else []
         elif isinstance(node, Mapping):
-            called = called or any(map(_is_native, map(node.get, _CALL_KEYS)))
-            todo += [each for key in _CALL_KEYS for each in _arguments_of(node.get(key))]
-            todo += [node[key] for key in reversed(node) if key not in _SKIPPED_KEYS]
+            is_result = is_result or _is_result(node)
+            todo += ((each, is_result) for each in _read_node(node, raw))
         elif isinstance(node, Sequence):
-            todo += reversed(node)
-    return texts, called
+            todo += ((each, is_result) for each in reversed(node))
+    return raw
 
 
-def _arguments_of(made: object) -> Iterator[object]:
-    """Yield the arguments of calls in a protocol's format: a text in them may be quoted later."""
+def _read_node(node: Mapping[str, object], raw: _RawMessage) -> Iterator[object]:
+    """Yield what may hold texts in an object, last first; add its calls to the message."""
+    if node.get("type") in _CALL_TYPES:
+        raw.native = raw.native or not is_rescued(node.get("call_id") or node.get("id"))
+        yield from _read_calls(node, raw)
+        return
+    made = [node.get(key) for key in _CALL_KEYS]
+    raw.native = raw.native or any(map(_is_native, made))
+    for each in made:
+        yield from _read_calls(each, raw)
+    for key in reversed([*node]):
+        if key not in _SKIPPED_KEYS:
+            yield node[key]
+
+
+def _is_result(node: Mapping[str, object]) -> bool:
+    return (
+        node.get("role") in _TOOL_ROLES
+        or node.get("type") in _RESULT_TYPES
+        or not _RESULT_KEYS.isdisjoint(node)
+    )
+
+
+def _read_calls(made: object, raw: _RawMessage) -> Iterator[object]:
+    """Yield the arguments of calls in a protocol's format: a text in them may be quoted later. Add
+    the calls to the message."""
     for call in made if isinstance(made, list | tuple) else (made,):
         body = call.get("function", call) if isinstance(call, Mapping) else {}
         given = [body.get(key) for key in _ARGUMENT_KEYS] if isinstance(body, Mapping) else ()
-        for each in given:
+        for each in filter(None, given):
             parsed = parse(each) if isinstance(each, str) else Parsed(each)
-            yield parsed.value if isinstance(parsed, Parsed) else each
+            value = parsed.value if isinstance(parsed, Parsed) else each
+            raw.calls.append((str(body.get("name")), value))
+            yield value
 
 
 def _is_native(calls: object) -> bool:

@@ -102,7 +102,7 @@ class Rescuer:
 
     def __init__(self, offer: Offer, provenance: Provenance | None = None) -> None:
         self._offer = offer
-        self._provenance = provenance or Provenance((), offer, native=False)
+        self._provenance = provenance or Provenance((), offer)
         # A model that has made native calls need not write them as text.
         self._reading = CallPosition.APART if self._provenance.native else CallPosition.LED_IN
         self._engine: Engine | None = None
