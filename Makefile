@@ -137,16 +137,14 @@ chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, and audit 
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py
 
-dist: $(STAMP) ## Build the wheel and the sdist, check them, and try the wheel in clean environments
+dist: $(STAMP) $(LOCK_VENV)/bin/uv ## Build the wheel and the sdist, check them, and try the wheel in clean environments
 	rm -rf dist
 	$(BIN)/hatchling build
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/pytest -n 0 tests/wheel
+	UVX=$(abspath $(LOCK_VENV))/bin/uvx $(BIN)/pytest -n 0 tests/wheel
 
-lock: | python-version ## Regenerate the lock files (LOCK_FLAGS=--upgrade for newer versions)
+lock: $(LOCK_VENV)/bin/uv ## Regenerate the lock files (LOCK_FLAGS=--upgrade for newer versions)
 	@echo 'Resolving the lock files ...'
-	@test -x $(LOCK_VENV)/bin/uv || $(PYTHON) -m venv $(LOCK_VENV)
-	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
 	@$(RESOLVE) $(EXTRAS:%=--extra %) --group dev --output-file requirements.lock pyproject.toml
 	@$(RESOLVE) $(PEERS_EXTRAS:%=--extra %) --group peers --output-file requirements-peers.lock pyproject.toml
 	@$(RESOLVE) --group pyproject.toml:llm --output-file requirements-llm.lock
@@ -190,6 +188,10 @@ $(DOCS_STAMP): requirements-docs.lock | python-version
 	@echo 'Installing the locked site builder into $(DOCS_VENV) ...'
 	@$(DOCS_VENV)/bin/python $(PIP) --require-hashes --no-deps -r requirements-docs.lock
 	@touch $@
+
+$(LOCK_VENV)/bin/uv: | python-version
+	@test -x $(LOCK_VENV)/bin/python || $(PYTHON) -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python $(PIP) 'uv==$(UV_VERSION)'
 
 $(AI_SDK_STAMP): $(AI_SDK)/package-lock.json
 	@if command -v npm >/dev/null; then \

@@ -6,6 +6,7 @@ hashes are those of requirements.lock.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -112,8 +113,19 @@ def test_with_the_proxy_the_demo_serves_its_page(tmp_path: Path) -> None:
     served = Environment(tmp_path, ["cli", "proxy"])
     version = served.run("wholecall", "--version")
     assert version.stdout == f"wholecall {find_wheel().name.split('-')[1]}\n"
+    demand_page(str(tmp_path / "bin" / "wholecall"))
+
+
+@pytest.mark.skipif("UVX" not in os.environ, reason="`make dist` says where uvx is")
+def test_the_demo_starts_with_uvx_alone(tmp_path: Path) -> None:
+    wheel = f"wholecall[proxy] @ {find_wheel().as_uri()}"
+    demand_page(os.environ["UVX"], "--cache-dir", str(tmp_path), "--from", wheel, "wholecall")
+
+
+def demand_page(*command: str) -> None:
+    """Start the demo with this command, open its page, and end it."""
     with subprocess.Popen(
-        [str(tmp_path / "bin" / "wholecall"), "demo", "--model", "demo", "--port", "0"],
+        [*command, "demo", "--model", "demo", "--port", "0"],
         stdout=subprocess.PIPE,
         encoding="utf-8",
     ) as demo:
