@@ -131,8 +131,8 @@ bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs
 fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
 	$(BIN)/python fuzz/cuts.py
 
-chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, and audit what began (MINUTES=1.5)
-	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),1.5)
+chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, and audit what began (MINUTES=1.5 STORE=sqlite|postgres)
+	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),1.5) --store $(or $(STORE),sqlite)
 
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py

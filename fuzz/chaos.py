@@ -1,6 +1,9 @@
 """Kill, stop and end the workers of a real proxy while official SDK clients resend; then audit.
 
-    python fuzz/chaos.py --minutes 1.5
+    python fuzz/chaos.py --minutes 1.5 --store sqlite
+
+With `--store postgres` the journal is in a PostgreSQL server of its own, which crashes now and then
+and comes back after some seconds.
 
 Each client asks with an `Idempotency-Key` and sends the request again until it has an answer:
 chat completions, and background responses whose streams are read on with `starting_after`. The tool
@@ -20,7 +23,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -29,6 +33,7 @@ import openai
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from local_postgres import LocalPostgres, explain_missing, start_postgres
 from serve_processes import Serving, is_alive, read_effects, serve_processes
 
 CLIENTS = 8
@@ -38,6 +43,10 @@ STOPPED_SECONDS = 17.0
 """Longer than the lease."""
 GIVE_UP_SECONDS = 180.0
 """Seconds after which a request without an answer is lost."""
+CRASH_PAUSE = 40.0
+"""Seconds between the return of the database and its next crash."""
+AWAY_SECONDS = 20.0
+"""Seconds for which the database is away."""
 _NUMBER = re.compile(rb'"sequence_number":(\d+)')
 _ENDS = (b"response.completed", b"response.failed", b"response.incomplete")
 
@@ -141,6 +150,37 @@ def do_harm(serving: Serving, report: Report, *, dice: random.Random) -> None:
         report.faults[how] += 1
 
 
+class DatabaseCrashes(threading.Thread):
+    """Crashes the database again and again (`-m immediate`), and starts it after some seconds."""
+
+    def __init__(self, server: LocalPostgres, report: Report, *, until: float) -> None:
+        super().__init__(name="database crashes")
+        self._server = server
+        self._report = report
+        self._until = until
+
+    def run(self) -> None:
+        while time.monotonic() + CRASH_PAUSE + AWAY_SECONDS < self._until:
+            time.sleep(CRASH_PAUSE)
+            self._server.crash()
+            self._report.faults["database crash"] += 1
+            time.sleep(AWAY_SECONDS)
+            self._server.start()
+
+
+@contextmanager
+def open_store(store: str) -> Iterator[LocalPostgres | None]:
+    """Run the server of the journal; none for SQLite."""
+    if store == "sqlite":
+        yield None
+        return
+    missing = explain_missing()
+    if missing:
+        sys.exit(missing)
+    with start_postgres() as server:
+        yield server
+
+
 def wake(pid: int) -> None:
     """Let a stopped worker continue."""
     with suppress(ProcessLookupError):
@@ -148,27 +188,39 @@ def wake(pid: int) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
+def run_trial(folder: Path, given: argparse.Namespace, *, report: Report) -> None:
+    """Let clients ask, and do harm, until the time is over and each request has its answer."""
+    dice = random.Random(given.seed)
+    with open_store(given.store) as server:
+        journal = "" if server is None else server.make_url().replace(":secret-word", "")
+        with serve_processes(folder, workers=3, seconds=0.3, journal=journal) as serving:
+            until = time.monotonic() + given.minutes * 60
+            threads: list[threading.Thread] = [
+                Client(number, serving, report=report, until=until) for number in range(CLIENTS)
+            ]
+            if server is not None:
+                threads.append(DatabaseCrashes(server, report, until=until))
+            for thread in threads:
+                thread.start()
+            while time.monotonic() < until:
+                time.sleep(dice.uniform(0.5, 1.5) * PAUSE)
+                do_harm(serving, report, dice=dice)
+            for thread in threads:
+                thread.join()
+
+
 def main() -> int:
     """Run a trial, print the figures, and return 1 if a law was broken."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=1.5)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    given = parser.parse_args()
-    dice, report = random.Random(given.seed), Report()
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
+    given, report = parser.parse_args(), Report()
     folder = Path(tempfile.mkdtemp(prefix="wholecall-chaos-"))
-    with serve_processes(folder, workers=3, seconds=0.3) as serving:
-        until = time.monotonic() + given.minutes * 60
-        clients = [Client(number, serving, report=report, until=until) for number in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        while time.monotonic() < until:
-            time.sleep(dice.uniform(0.5, 1.5) * PAUSE)
-            do_harm(serving, report, dice=dice)
-        for client in clients:
-            client.join()
+    run_trial(folder, given, report=report)
     began, ended = read_effects(folder)
     twice = [key for key, times in began.items() if times > 1]
-    print(f"seed {given.seed}, {given.minutes:g} minutes, SQLite; files in {folder}")
+    print(f"seed {given.seed}, {given.minutes:g} minutes, {given.store}; files in {folder}")
     print(f"faults: {dict(report.faults)}; answers: {dict(report.answered)}")
     print(f"calls begun {len(began)}, ended {len(ended)}, begun twice {len(twice)}")
     print(f"requests lost {len(report.lost)}, streams changed {len(report.changed)}")

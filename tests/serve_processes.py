@@ -42,6 +42,7 @@ CONFIG = """
 listen: {{port: {port}, workers: {workers}}}
 keys: {{path: {folder}/keys.sqlite}}
 inspector: {{enabled: false}}
+journal: {{url: "{journal}"}}
 limits: {{drain_seconds: 2}}
 models:
   m: {{upstream: openai/{scenario}, base_url: {base_url}, api_key: "${{CHAOS_KEY}}", mode: run}}
@@ -164,7 +165,12 @@ def read_effects(folder: Path) -> tuple[Counter[str], Counter[str]]:
 
 @contextmanager
 def serve_processes(
-    folder: Path, *, workers: int = 2, seconds: float = 0.2, scenario: str = "good"
+    folder: Path,
+    *,
+    workers: int = 2,
+    seconds: float = 0.2,
+    scenario: str = "good",
+    journal: str = "",
 ) -> Iterator[Serving]:
     """Serve a model whose tool takes so many seconds; the upstream plays a fault scenario."""
     (folder / "chaos_tools.py").write_text(
@@ -176,6 +182,7 @@ def serve_processes(
             port=serving.port,
             workers=workers,
             folder=folder,
+            journal=journal,
             scenario=scenario,
             base_url=upstream.base_url,
         )
