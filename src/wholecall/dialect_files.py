@@ -308,9 +308,11 @@ _CANNOT: Mapping[Notation, str] = {
 # in a model's answer that people reported or recorded.
 _SEEN: Mapping[str, str] = {
     "template": (
-        "apertus cohere_cmd3 deepseek_v3 deepseek_v31 deepseek_v32_dsml gemma4 glm45 granite3 "
-        "harmony hermes kimi_k2 lfm2 llama3_json minimax_m2 mistral phi4_functools pythonic "
-        "qwen3_xml sarashina"
+        "apertus cohere_cmd3 command_r_plus deepseek_v3 deepseek_v31 deepseek_v32_dsml "
+        "firefunction_v2 functionary_v31 functionary_v32 gemma4 gigachat3 gigachat31 glm45 glm47 "
+        "granite3 harmony hermes hunyuan_v3 kimi_k2 kimi_k3 lfm2 llama3_json minicpm5 minimax_m1 "
+        "minimax_m2 minimax_m3 mistral muse_atem nemotron_toolcall phi4_functools poolside_v1 "
+        "pythonic qwen3_xml sarashina seed_oss solar_open"
     ),
     "parser": (
         "apertus apriel cohere_cmd3 cohere_cmd4 command_r_plus deepseek_v3 deepseek_v31 "

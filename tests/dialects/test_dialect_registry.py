@@ -13,6 +13,7 @@ from wholecall.dialects.dialect_registry import (
     DIALECTS,
     Means,
     Way,
+    dialect_named,
     explain_unread,
     plain_name,
     way_for,
@@ -131,6 +132,26 @@ def test_the_table_names_only_what_exists() -> None:
 def test_every_pattern_is_in_the_form_of_the_names() -> None:
     patterns = [pattern for _, patterns in _TABLE for pattern in patterns.split()]
     assert [plain_name(pattern) for pattern in patterns] == patterns
+
+
+# The options of `--tool-call-parser`: vLLM's, SGLang's.
+OPTIONS = (
+    "apertus cohere_command3 cohere_command4 deepseek_v3 deepseek_v31 deepseek_v32 deepseek_v4 "
+    "dots ernie45 functiongemma gemma4 gigachat3 glm45 glm47 granite granite-20b-fc granite4 "
+    "hermes hunyuan_a13b hy_v3 inkling internlm jamba kimi_k2 kimi_k3 lfm2 ling3 llama3_json "
+    "llama4_json llama4_pythonic longcat mimo minicpm5 minimax_m2 minimax_m3 mistral muse_glimmer "
+    "olmo3 openai phi4_mini_json poolside_v1 pythonic qwen3_coder qwen3_xml seed_oss step3 "
+    "step3p5 xlam "
+    "apertus2509 cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 dots gemma4 "
+    "gigachat3 glm glm45 glm47 gpt-oss hermes hunyuan inkling interns1 kimi_k2 kimi_k3 lfm2 "
+    "llama3 mimo minicpm5 minimax-m2 minimax-m3 mistral muse poolside_v1 pythonic qwen qwen25 "
+    "qwen3_coder step3 step3p5 trinity"
+)
+
+
+@pytest.mark.parametrize("name", sorted(set(OPTIONS.split())))
+def test_the_option_of_a_server_is_a_dialect(name: str) -> None:
+    assert dialect_named(name).template is not None
 
 
 # ── An announced dialect is not stricter than `auto` ─────────────────────────────────

@@ -29,7 +29,21 @@ SEEDS = {
     "yaml_xml": ["<f>", "<f>\na: ", "<f>\na:\n- - ", "<f>\na: [", "<f>\na: |\n  x\n", "\n ", "# "],
     "morph_xml": ["<f>", "<f><a>", "</a>", "</f>"],
     "hf_response_template": ["<tool_call><function=f>", "<tool_call><function=f>\na: x\n"],
-    "auto": ["<tool_call>", "<f>", "<f><a>", '{"tool_calls":[', "<think>", "`", " "],
+    "hunyuan_v3": ["<tool_calls:", "<tool_calls:x><tool_call:x>f<arg_key:x>a</arg_key:x>", ":x"],
+    "k2_horizon": ["<ifm|tool_call>f", "<ifm|arg_type>", "<ifm|tool_calls>{"],
+    "iquest_coder_v2": ["<iquestcoder_tool_call>f<arg_key>a</arg_key><arg_value>"],
+    "gigachat35": ["<\uff5cGCML\uff5cinvoke ", "<\uff5cGCML\uff5ctool_calls>{"],
+    "solar_open2": ["<|tool_call:start|>f\n", "<|tool_arg:start|>a<|tool_arg:value|>"],
+    "plamo3": ["<|plamo:begin_tool_name:plamo|>f", "<|plamo:begin_tool_request:plamo|>"],
+    "sarashina": ["<|tool_calls|>[{'name': '", "<|tool_calls|>[", "<|tool_calls|>"],
+    "functionary_v2": ["<|recipient|>f\n<|content|>{", "<|from|>assistant\n<|recipient|>"],
+    "ui_tars": ["\nAction: f(a='", "\nAction: ", "\nAction: f()\n"],
+    "muse_atem": ["to=self<|message|>", "<|start|>assistant to=f<|message|>", "<atem:invoke "],
+    "kimi_k3": ["<|open|>call ", '<|open|>call tool="f"<|sep|>', "<|open|>tools<|sep|>"],
+    "auto": [
+        *("[f()] ", "[f()] [g", '[Calling tool="f"]', "<invoke>", "<|tool_call_begin|>{"),
+        *("<tool_call>", "<f>", "<f><a>", '{"tool_calls":[', "<think>", "`", " "),
+    ],
 }
 BEGINNINGS = [
     "",
