@@ -28,10 +28,9 @@ from typing import Any, NamedTuple, Unpack
 
 from wholecall.agent.api import Question, RunOptions, make_row
 from wholecall.errors import RunFailed, RunWaiting, WholecallError, require_extra
-from wholecall.journal.journal_rows import EndRow, encode_row
+from wholecall.journal.journal_rows import EndRow, Row, encode_row
 from wholecall.journal.postgres_journal import PostgresJournal, find_store
 from wholecall.journal.postgres_server import connect
-from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import ClaimState, RunRow, RunStatus
 
 MOST_ATTEMPTS = 50

@@ -11,7 +11,7 @@ import yaml
 
 from tools.mcp_calls import scripted
 from wholecall.cli import main
-from wholecall.proxy.config.settings import list_settings
+from wholecall.proxy.config.check import list_settings
 
 GOOD = """\
 models:

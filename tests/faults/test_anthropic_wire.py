@@ -21,8 +21,10 @@ from wholecall.faults.script import (
     Spoken,
     Terminate,
     Think,
+    WholeScript,
+    WrittenCall,
+    fold,
 )
-from wholecall.faults.wire_writer import WholeScript, WrittenCall, fold
 
 
 def write(*steps: Spoken) -> list[dict[str, Any]]:

@@ -20,8 +20,8 @@ from wholecall.faults.script import (
     Spoken,
     Terminate,
     Think,
+    fold,
 )
-from wholecall.faults.wire_writer import fold
 
 TEXT_PART = {"type": "output_text", "text": "ab", "annotations": [], "logprobs": []}
 

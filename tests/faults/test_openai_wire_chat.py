@@ -20,8 +20,8 @@ from wholecall.faults.script import (
     Spoken,
     Terminate,
     Think,
+    fold,
 )
-from wholecall.faults.wire_writer import fold
 
 HEAD = {"id": "chatcmpl-3", "created": 1_790_000_000, "model": "good"}
 USAGE = {"prompt_tokens": 42, "completion_tokens": 17, "total_tokens": 59}

@@ -15,8 +15,7 @@ from wholecall.errors import RunWaiting
 from wholecall.events import Call, Evidence
 from wholecall.inspector.approval_queue import ApprovalQueue, DecidedCall
 from wholecall.inspector.page_encoder import Plain, Quoting
-from wholecall.journal.journal_rows import DecisionRow
-from wholecall.journal.restore import Row
+from wholecall.journal.journal_rows import DecisionRow, Row
 from wholecall.journal.run_journal import RunJournal, RunRow, RunStatus
 from wholecall.journal.run_operations import LONGEST_WHY, OperationRefused
 from wholecall.journal.sqlite_journal import SqliteJournal

@@ -25,7 +25,7 @@ from wholecall.events import JSON, Start, Text
 from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.scenarios import SCENARIOS
 from wholecall.faults.script import READ_ONLY, TOOLS, Form, Scenario
-from wholecall.journal.restore import Row
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.messages import CallResult, PastCall, Result, Role
 from wholecall.tools.tool import Context, Tool

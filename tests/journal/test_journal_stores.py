@@ -8,7 +8,7 @@ import pytest
 
 from journal_stores import Stores
 from wholecall.errors import Fenced
-from wholecall.journal.restore import Row
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.run_journal import (
     REFUSED_SECONDS,
     Claim,

@@ -17,9 +17,9 @@ import pytest
 from journal_stores import Stores, open_postgres
 from local_postgres import LocalPostgres, start_postgres
 from wholecall.errors import Fenced
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.postgres_journal import PostgresJournal, find_store
 from wholecall.journal.postgres_server import connect
-from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus
 from wholecall.storage import StoreFailed
 

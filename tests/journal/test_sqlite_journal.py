@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wholecall.journal.restore import Row
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.run_journal import ClaimState, RunRow, RunStatus
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.storage import StoreFailed

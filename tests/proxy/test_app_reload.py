@@ -13,6 +13,7 @@ import pytest
 
 from proxy_server import in_loop, proxying
 from wholecall.proxy.app import Proxy, make_app
+from wholecall.proxy.config.check import list_settings
 from wholecall.proxy.config.load import Loaded, load
 from wholecall.proxy.config.schema import (
     Config,
@@ -22,7 +23,6 @@ from wholecall.proxy.config.schema import (
     Secret,
     ServerLimits,
 )
-from wholecall.proxy.config.settings import list_settings
 from wholecall.proxy.server import make_server_config
 
 MODEL = ModelConfig(upstream="openai/x", base_url="http://127.0.0.1:9/v1", api_key=Secret("old"))

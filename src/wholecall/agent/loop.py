@@ -52,13 +52,13 @@ from wholecall.events import Call, Event, Hint, Outcome, Reason, Rejected, Text
 from wholecall.journal.journal_rows import (
     AnswerRow,
     EndRow,
+    Row,
     TurnRow,
     encode_row,
     read_call,
     write_call,
     write_messages,
 )
-from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import RunJournal, RunStatus
 from wholecall.messages import CallResult, Choice, Message, Mode, Request, Result, Role
 from wholecall.protocols.reader import MOST_TIMES_ASKED, ask_again

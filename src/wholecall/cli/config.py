@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from wholecall.cli.report import escape
+from wholecall.proxy.config.check import REQUIRED, SettingRow, list_settings, show_config
 from wholecall.proxy.config.load import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool, json_schema
-from wholecall.proxy.config.settings import REQUIRED, SettingRow, list_settings, show_config
 from wholecall.proxy.preflight import check_start
 
 app = typer.Typer(

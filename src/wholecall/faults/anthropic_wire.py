@@ -9,7 +9,7 @@ from typing import Any
 from wholecall.arguments.parse import preview
 from wholecall.events import JSON
 from wholecall.faults import script
-from wholecall.faults.wire_writer import (
+from wholecall.faults.script import (
     INPUT_TOKENS,
     OUTPUT_TOKENS,
     WholeScript,

@@ -24,8 +24,10 @@ from wholecall.faults.http_server import Handle, HttpExchange, HttpServer
 from wholecall.faults.openai_wire import ChatFaultWriter, ResponsesFaultWriter
 from wholecall.faults.scenarios import PREFIX, SCENARIOS, find_scenario
 from wholecall.faults.script import (
+    CREATED,
     Act,
     Drop,
+    FaultWriter,
     Form,
     Hang,
     Pause,
@@ -35,9 +37,9 @@ from wholecall.faults.script import (
     ScriptAnswer,
     ToolRun,
     calls,
+    fold,
     is_same,
 )
-from wholecall.faults.wire_writer import CREATED, FaultWriter, fold
 
 _FORCES = frozenset({"required", "any", "tool", "function"})
 _KEYS = ("authorization", "x-api-key")

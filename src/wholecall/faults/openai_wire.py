@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from wholecall.faults import script
-from wholecall.faults.wire_writer import (
+from wholecall.faults.script import (
     CREATED,
     INPUT_TOKENS,
     OUTPUT_TOKENS,

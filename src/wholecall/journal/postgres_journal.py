@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from wholecall.errors import Fenced
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.postgres_server import (
     GRACE,
     LIVING,
@@ -34,7 +35,6 @@ from wholecall.journal.postgres_server import (
     load_driver,
     migrate,
 )
-from wholecall.journal.restore import Row
 from wholecall.journal.run_journal import (
     LEASE,
     MOST_ASKED,

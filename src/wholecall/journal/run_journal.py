@@ -32,17 +32,20 @@ from wholecall.journal.journal_rows import (
     DecisionRow,
     EndRow,
     IntentRow,
+    RecalledCall,
+    Restored,
     ResultRow,
+    Row,
     TurnRow,
     decode_row,
     encode_row,
     read_call,
     read_result,
+    restore,
     write_call,
     write_parts,
     write_result,
 )
-from wholecall.journal.restore import RecalledCall, Restored, Row, restore
 from wholecall.messages import Part, Result
 
 _Result = TypeVar("_Result")

@@ -13,15 +13,18 @@ from wholecall.errors import WholecallError
 from wholecall.events import Call
 from wholecall.journal.journal_rows import (
     APPROVALS,
+    ASKING,
     OUTCOMES,
     AskRow,
     BrokenRow,
     DecisionRow,
+    RecalledCall,
+    Restored,
     decode_row,
     encode_row,
     read_call,
+    restore,
 )
-from wholecall.journal.restore import ASKING, RecalledCall, Restored, restore
 from wholecall.journal.run_journal import (
     MOST_ASKED,
     OVER,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from wholecall.errors import Fenced
-from wholecall.journal.restore import Row
+from wholecall.journal.journal_rows import Row
 from wholecall.journal.run_journal import (
     LEASE,
     MOST_ASKED,

@@ -6,6 +6,7 @@ import pytest
 
 from configs import load_text
 from wholecall.agent.budget import RunLimits
+from wholecall.proxy.config.check import walk
 from wholecall.proxy.config.load import CHARACTERS, find_file, load, load_config
 from wholecall.proxy.config.schema import (
     Config,
@@ -17,7 +18,6 @@ from wholecall.proxy.config.schema import (
     PythonTool,
     Secret,
 )
-from wholecall.proxy.config.settings import walk
 from wholecall.upstreams.http_connection import Timeouts
 
 FILE = """\

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from wholecall.proxy.config.check import needs_restart, walk
 from wholecall.proxy.config.load import Changes, changes, take_over
 from wholecall.proxy.config.schema import (
     Config,
@@ -18,7 +19,6 @@ from wholecall.proxy.config.schema import (
     Secret,
     ServerLimits,
 )
-from wholecall.proxy.config.settings import needs_restart, walk
 
 MODEL = ModelConfig(upstream="openai/x", api_key=Secret("old"))
 OLD = Config(models={"a": MODEL}, tools=(PythonTool(python="a:b"),))

@@ -16,8 +16,14 @@ from proxy_server import Served, in_loop, proxying, upstream
 from responses_proxy import until
 from wholecall.cli import main
 from wholecall.faults.fault_server import FaultServer
-from wholecall.journal.journal_rows import DecisionRow, IntentRow, encode_row, write_call
-from wholecall.journal.restore import Row, restore
+from wholecall.journal.journal_rows import (
+    DecisionRow,
+    IntentRow,
+    Row,
+    encode_row,
+    restore,
+    write_call,
+)
 from wholecall.journal.run_journal import RunStatus
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.app import make_app

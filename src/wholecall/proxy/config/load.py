@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from wholecall.agent.budget import default_limits
 from wholecall.arguments.describe import cut
 from wholecall.events import JSON
-from wholecall.proxy.config.check import find_breaches
+from wholecall.proxy.config.check import explain, find_breaches, find_node, needs_restart, walk
 from wholecall.proxy.config.schema import (
     LITERAL_KEY,
     REFERENCE,
@@ -29,7 +29,6 @@ from wholecall.proxy.config.schema import (
     reveal,
     validate,
 )
-from wholecall.proxy.config.settings import explain, find_node, needs_restart, walk
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

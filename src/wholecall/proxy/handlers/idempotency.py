@@ -15,8 +15,14 @@ import msgspec
 from wholecall.arguments.describe import cut
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.events import Call
-from wholecall.journal.journal_rows import VERSION, BrokenRow, decode_row, encode_row
-from wholecall.journal.restore import RecalledCall, restore
+from wholecall.journal.journal_rows import (
+    VERSION,
+    BrokenRow,
+    RecalledCall,
+    decode_row,
+    encode_row,
+    restore,
+)
 from wholecall.journal.run_journal import (
     OVER,
     Claim,

@@ -44,7 +44,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.journal.restore import Restored
+from wholecall.journal.journal_rows import Restored
 from wholecall.messages import Message, Role
 from wholecall.protocols.registry import encode_answer, encode_failure, make_encoder
 from wholecall.protocols.response_base import (

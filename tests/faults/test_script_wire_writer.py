@@ -16,8 +16,12 @@ from wholecall.faults.script import (
     Seal,
     Terminate,
     Think,
+    WholeScript,
+    WrittenCall,
+    drop_empty,
+    fold,
+    name_id,
 )
-from wholecall.faults.wire_writer import WholeScript, WrittenCall, drop_empty, fold, name_id
 
 
 def test_all_that_is_said_is_taken() -> None:

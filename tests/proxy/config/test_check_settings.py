@@ -1,7 +1,7 @@
 import pytest
 
+from wholecall.proxy.config.check import describe, find_node, needs_restart, walk
 from wholecall.proxy.config.schema import Config, McpTool, ModelConfig, PythonTool
-from wholecall.proxy.config.settings import describe, find_node, needs_restart, walk
 
 
 def test_every_setting_is_found_under_its_name() -> None:

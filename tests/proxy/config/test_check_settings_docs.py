@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from configs import load_text
+from wholecall.proxy.config.check import SettingRow, list_settings, walk, write_markdown
 from wholecall.proxy.config.schema import Config, McpTool, ModelConfig, PythonTool
-from wholecall.proxy.config.settings import SettingRow, list_settings, walk, write_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 

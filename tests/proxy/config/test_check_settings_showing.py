@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from configs import load_text
-from wholecall.proxy.config.settings import show_config
+from wholecall.proxy.config.check import show_config
 
 
 def test_every_setting_is_shown_with_its_origin_and_no_secret_is(tmp_path: Path) -> None:
