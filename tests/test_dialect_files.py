@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from wholecall.dialect_files import learn_dialect, load_chat_template, load_dialect, save_dialect
+from wholecall.dialect_files import (
+    LONGEST,
+    learn_dialect,
+    load_chat_template,
+    load_dialect,
+    save_dialect,
+)
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.rescue import parse_text
 from wholecall.errors import UnusableDialect
-from wholecall.template_renderer import LONGEST
 
 TEMPLATES = Path(__file__).parent / "dialects" / "templates"
 HERMES = (TEMPLATES / "hermes.jinja").read_text(encoding="utf-8")

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from wholecall.dialect_files import dump_dialect, family_of, read_dialect
+from wholecall.dialect_files import dump_dialect, family_of, read_dialect, render_one
 from wholecall.dialects.learn.call_shapes import CALLS, MANNERS, TOOLS, Manner, Probe, conversations
 from wholecall.dialects.learn.learner import learn
 from wholecall.dialects.rescue import encode, encode_output, parse_text
 from wholecall.errors import UnusableDialect
-from wholecall.template_renderer import render_one
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 

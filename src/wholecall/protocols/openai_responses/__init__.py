@@ -1,7 +1,7 @@
 """OpenAI's Responses API."""
 
 from wholecall.protocols.openai_chat.response import encode_error
-from wholecall.protocols.openai_responses import history, request, response, stream, tool_items
+from wholecall.protocols.openai_responses import history, request, response, stream
 from wholecall.protocols.registry import ENDS_ALIKE, ClientSide, UpstreamSide, WireProtocol
 from wholecall.protocols.sse_ndjson import SseFraming
 
@@ -34,7 +34,7 @@ RECORD = WireProtocol(
         encode_answer=response.encode_answer,
         encode_error=encode_error,
         read_style=response.read_style,
-        tool_items=(tool_items.ADDITIONAL_TOOLS, tool_items.SEARCH_RESULT),
+        tool_items=(history.ADDITIONAL_TOOLS, history.SEARCH_RESULT),
         id_prefix="resp_",
         head_within="response",
         created_field="created_at",

@@ -35,9 +35,13 @@ from wholecall.protocols.history import Target, keep_text, read_arguments, write
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
-from wholecall.protocols.openai_responses import shapes, tool_items
-from wholecall.protocols.openai_responses.history import HISTORY, OPENAI_RESPONSES
-from wholecall.protocols.openai_responses.tool_items import BY_CALL, BY_RESULT
+from wholecall.protocols.openai_responses import history, shapes
+from wholecall.protocols.openai_responses.history import (
+    BY_CALL,
+    BY_RESULT,
+    HISTORY,
+    OPENAI_RESPONSES,
+)
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
     ContentForm,
@@ -79,7 +83,7 @@ from wholecall.protocols.tool_kinds import (
     settle_choice,
 )
 
-PROTOCOL = tool_items.PROTOCOL
+PROTOCOL = history.PROTOCOL
 CALL_EXTRAS = {"item_id": "id", "namespace": "namespace", "caller": "caller"}
 """Fields that are sent back with a call, and their names."""
 ITEM = "item"
@@ -100,7 +104,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     items = [item for message in messages for item in _write(message, kinds)]
     continues = any(rest.get(name) for name in _CONTINUES)
     mended = mend(HISTORY, items, target=target or OPENAI_RESPONSES, continues=continues)
-    tools = list_tools(request, PROTOCOL, write=write_tool, read=tool_items.read_kinds)
+    tools = list_tools(request, PROTOCOL, write=write_tool, read=history.read_kinds)
     choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
     said = request.choice != Choice() and bool(tools or kinds)
     body = {
@@ -218,7 +222,7 @@ def _write(message: Message, kinds: _Kinds) -> Iterator[Any]:
 
 
 def _write_result(part: CallResult, kind: ToolKind | None) -> dict[str, Any]:
-    item = tool_items.find_form(kind)
+    item = history.find_form(kind)
     if item is not None and item.type != CUSTOM:
         fields = item.write_result(part.result)
         return {"type": item.result, item.result_id: part.call_id, **fields}
@@ -257,12 +261,12 @@ def _write_call(call: PastCall, kind: ToolKind | None) -> dict[str, Any]:
     extras = pick_extras(call)
     if call.provider_id not in (None, call.id):
         extras.pop("id", None)  # under this id the upstream knows a call by another name
-    item = tool_items.find_form(kind)
+    item = history.find_form(kind)
     if kind is not None and item is not None:
         fields = item.write_call(kind, plain(call.arguments))
         return {"type": item.call, **extras, "call_id": call.id, "status": "completed", **fields}
     text = call.raw or write_arguments(plain(call.arguments))[0]
-    named = {"name": call.name} if kind is None else tool_items.wire_name(kind)
+    named = {"name": call.name} if kind is None else history.wire_name(kind)
     return {"type": "function_call", **extras, "call_id": call.id, **named, "arguments": text}
 
 
@@ -315,7 +319,7 @@ def _read_mcp(ref: Field, _: Offered) -> Tool:
 
 
 def _read_function(ref: Field, offered: Offered) -> Tool:
-    name, namespace = ref.read_name(offered), ref.member(tool_items.NAMESPACE)
+    name, namespace = ref.read_name(offered), ref.member(history.NAMESPACE)
     if not isinstance(namespace.value, str | None):
         raise namespace.refuse("the name of a namespace")
     return Special(FUNCTION, name, namespace.value) if namespace.value else name
@@ -328,7 +332,7 @@ def _read_hosted(ref: Field, _: Offered) -> Tool:
 def _write_responses_tool(tool: Tool) -> dict[str, Any]:
     if isinstance(tool, str):
         return {"type": "function", "name": tool}
-    place = tool_items.NAMESPACE if tool.type in (FUNCTION, CUSTOM) else "server_label"
+    place = history.NAMESPACE if tool.type in (FUNCTION, CUSTOM) else "server_label"
     ref = {"type": tool.type, place: tool.server, "name": tool.name}
     return {key: value for key, value in ref.items() if value}
 
@@ -394,11 +398,11 @@ def decode(body: Mapping[str, Any]) -> Request:
 def _read_all_tools(fields: shapes.ResponsesBody) -> RequestTools:
     """Read the listed tools, and those that items of the input bring along."""
     listed = read_tools(
-        fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool, read=tool_items.read_kinds
+        fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool, read=history.read_kinds
     )
     specs, natives = [*listed.specs], [*listed.natives]
-    for definition, at in tool_items.read_inline(fields.input):
-        found = tool_items.read_kinds(definition, at)
+    for definition, at in history.read_inline(fields.input):
+        found = history.read_kinds(definition, at)
         if found is None and definition.get("type") in _FUNCTIONS:
             found = [read_function(definition, at)]
         if found is None:
@@ -548,12 +552,12 @@ _READERS: dict[str, Callable[[_Items, Any, str], tuple[Role, Sequence[Part]]]] =
     "function_call": _Items.read_call,
     "reasoning": _Items.read_reasoning,
     "function_call_output": _Items.read_output,
-    tool_items.ADDITIONAL_TOOLS: _Items.read_offer,
+    history.ADDITIONAL_TOOLS: _Items.read_offer,
     **dict.fromkeys(BY_CALL, _Items.read_own_call),
     **dict.fromkeys(BY_RESULT, _Items.read_own_output),
 }
 # These come from the provider, unless they say that the client acts on them.
-_SEARCHES = frozenset({"tool_search_call", tool_items.SEARCH_RESULT})
+_SEARCHES = frozenset({"tool_search_call", history.SEARCH_RESULT})
 
 
 # ── Content ─────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,8 @@ from wholecall.events import JSON, Call, Opened, Reasoning, Text, Usage
 from wholecall.messages import Native, Part, PastCall, ToolKind
 from wholecall.protocols.decoder import DECLINED, Pieces, present
 from wholecall.protocols.openai_chat.response import encode_error
+from wholecall.protocols.openai_responses.history import ToolItem, find_form, wire_name
 from wholecall.protocols.openai_responses.request import ITEM, MESSAGE, NOTES, PROTOCOL, pick_extras
-from wholecall.protocols.openai_responses.tool_items import ToolItem, find_form, wire_name
 from wholecall.protocols.request_fields import without
 from wholecall.protocols.response_base import (
     KEEP_ALIVE,

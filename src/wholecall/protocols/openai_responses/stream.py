@@ -43,7 +43,7 @@ from wholecall.protocols.decoder import (
     terminate,
 )
 from wholecall.protocols.openai_responses import shapes
-from wholecall.protocols.openai_responses.tool_items import BY_CALL, PROTOCOL
+from wholecall.protocols.openai_responses.history import BY_CALL, PROTOCOL
 from wholecall.protocols.tool_kinds import FUNCTION, OwnCall, WireNames
 
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from wholecall.dialect_files import LONGEST, Rendering, failure, render
 from wholecall.errors import MissingExtra, UnusableDialect
 from wholecall.events import JSON
-from wholecall.template_renderer import LONGEST, Rendering, failure, render
 
 CONVERSATIONS: list[dict[str, JSON]] = [{"messages": [{"content": "hi"}]}, {"messages": []}]
 

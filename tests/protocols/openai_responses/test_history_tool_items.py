@@ -10,8 +10,8 @@ from tool_rows import AGENTS, DIGITS, PATCH, SEARCH, SPAWN
 from wholecall.errors import InvalidChoice, UnreadableRequest
 from wholecall.events import Event, ProviderBlock, Reason, Rejected, Released
 from wholecall.messages import CallResult, Native, PastCall, Request, Role
+from wholecall.protocols.openai_responses.history import BY_RESULT, BY_TYPE
 from wholecall.protocols.openai_responses.request import decode, encode
-from wholecall.protocols.openai_responses.tool_items import BY_RESULT, BY_TYPE
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import encode_request
 from wholecall.protocols.request_fields import foreign_tools, speak

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.template_renderer import LONGEST, render_one, serve
+from wholecall.dialect_files import LONGEST, render_one, serve
 
 # what holds, the template, what it writes
 WRITTEN = [
