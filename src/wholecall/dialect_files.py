@@ -457,7 +457,7 @@ _SEEN: Mapping[str, str] = {
         "inkling internlm2 iquest_coder_v2 jamba json_array json_generic k2_horizon kimi_k2 "
         "kimi_k3 lfm2 litellm_json llama3_json lmstudio longcat longcat_xml minicpm5 minimax_m1 "
         "minimax_m2 minimax_m3 mistral morph_xml muse_atem nemotron_toolcall olmo3 "
-        "phi4_functools plamo3 poolside_v1 pythonic qwen3_xml seed_oss solar_open "
+        "phi4_functools plamo3 poolside_v1 pythonic qwen3_xml sarashina seed_oss solar_open "
         "solar_open2 step3 template_tag_json ui_tars xlam_json yaml_xml"
     ),
     "answer": (

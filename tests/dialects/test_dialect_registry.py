@@ -34,7 +34,8 @@ NAMES = {
     "DeepHermes-3-Mistral-24B Qwen/Qwen3-Next-80B-A3B-Instruct HuggingFaceTB/SmolLM3-3B "
     "ibm-granite/granite-4.0-h-tiny XiaomiMiMo/MiMo-VL-7B-RL bartowski/Qwen2.5-7B-Instruct-GGUF",
     "qwen3_xml": "Qwen/Qwen3-Coder-480B-A35B-Instruct qwen3-coder:30b Qwen/Qwen3.5-397B-A17B "
-    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B stepfun-ai/Step-3.5-Flash XiaomiMiMo/MiMo-V2-Flash",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B stepfun-ai/Step-3.5-Flash XiaomiMiMo/MiMo-V2-Flash "
+    "ornith:9b",
     "llama3_json": "meta-llama/Llama-3.1-8B-Instruct llama3.1:8b ollama/llama3.3 "
     "meta-llama/Meta-Llama-3.1-70B-Instruct meta-llama/Llama-3.2-11B-Vision-Instruct",
     "pythonic": "meta-llama/Llama-4-Scout-17B-16E-Instruct meta-llama/Llama-3.2-3B-Instruct "
@@ -74,6 +75,7 @@ NAMES = {
     "iquest_coder_v2": "IQuestLab/IQuest-Coder-V2-40B-Instruct",
     "ernie45": "baidu/ERNIE-4.5-21B-A3B-Thinking",
     "cohere_cmd3": "CohereLabs/c4ai-command-r7b-12-2024 CohereLabs/c4ai-command-a-03-2025",
+    "cohere_cmd4": "CohereLabs/North-Mini-Code-1.0 CohereLabs/command-4",
     "command_r_plus": "CohereLabs/c4ai-command-r-plus CohereLabs/c4ai-command-r-v01",
     "xlam_json": "Salesforce/Llama-xLAM-2-8b-fc-r Salesforce/xLAM-7b-fc-r watt-ai/watt-tool-8B",
     "internlm2": "internlm/internlm2_5-7b-chat internlm/Intern-S1",

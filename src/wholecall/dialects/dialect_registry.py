@@ -363,7 +363,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "hermes",
         "qwen2* qwen3* qwq* mimo-vl* bielik* reka-edge* trinity* exaone* k-exaone* smollm3*",
     ),
-    ("qwen3_xml", "mimo*"),
+    ("qwen3_xml", "mimo* ornith*"),
     # Llama.
     ("pythonic", "*llama4* *llama3.2-1b* *llama3.2-3b*"),
     ("llama3_json", "*llama3.[1-3]*"),
@@ -395,7 +395,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("hunyuan_v4", "hunyuan4* hy4*"),
     ("hunyuan_v3", "hunyuan3* hy3*"),
     ("ernie45", "ernie4.5*"),
-    ("cohere_cmd4", "command4*"),
+    ("cohere_cmd4", "command4* north-mini*"),
     ("command_r_plus", "*command-r-plus* *command-r-v*"),
     ("cohere_cmd3", "*command-r7b* *command-a*"),
     ("command_r_plus", "*command-r*"),

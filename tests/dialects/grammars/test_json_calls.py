@@ -105,6 +105,8 @@ ROWS = [
     ("a brace left out before a bracket", "json_generic", f'{{"tool_calls": [{FIND[:-1]}]}}', CALL),
     ("a name as a word for the function", "litellm_json", '{"function": "find", "arguments": {"query": "x"}}', CALL),
     ("the key is the name", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}}]<|tools_suffix|>', CALL),
+    ("the name as a value where keys are names", "apertus", '<|tools_prefix|>[{"name": "find", "arguments": {"query": "x"}}, {"now": {}}]<|tools_suffix|>', f"{CALL} | now {{}}"),
+    ("an id beside a name as a key", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}, "id": "a"}]<|tools_suffix|>', CALL),
     ("two keys, two names", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}, "now": null, "any": {}}]<|tools_suffix|>', f"{CALL} | now {{}} | any {{}}"),
     ("two keys, the second cut", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}, "now": {', f"{CALL} | !truncated now"),
     ("two keys, cut between them", "apertus", '<|tools_prefix|>[{"find": {"query": "x"}, "no', "!truncated find"),

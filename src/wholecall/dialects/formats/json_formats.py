@@ -94,7 +94,14 @@ INTERNLM2 = _marked(
 GIGACHAT31 = _marked("gigachat31", (("<|function_call|>",), ("</s>",)), models="GigaChat3.1")
 GIGACHAT3 = _marked(
     "gigachat3",
-    (("<|message_sep|>\n\nfunction call<|role_sep|>", "<|function_call|>"), ("</s>",)),
+    (
+        (
+            "<|message_sep|>\n\nfunction call<|role_sep|>",
+            "function call<|role_sep|>",
+            "<|function_call|>",
+        ),
+        ("</s>",),
+    ),
     models="GigaChat3-10B",
 )
 _COHERE_THINKING = (Channel("<|START_THINKING|>", ("<|END_THINKING|>",), prompted=True),)
@@ -112,7 +119,7 @@ COHERE_CMD4 = _marked(
     _ACTION,
     call=_COHERE_CALL,
     listed=True,
-    models="Command 4",
+    models="Command 4, North Mini Code",
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_TEXT|>", "<|END_TEXT|>"))
 COMMAND_R_PLUS = _marked(
     "command_r_plus",

@@ -93,7 +93,7 @@ _PARAMETER = "<parameter={key}>\n{value}\n</parameter>\n"
 QWEN3_XML = _dialect(
     "qwen3_xml",
     _function_equals("tool_call"),
-    models="Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step-3.5-Flash, MiMo, UI-TARS",
+    models="Qwen3-Coder, Qwen3.5 and later, Nemotron 3, Step-3.5-Flash, MiMo, UI-TARS, Ornith",
     call=f"<tool_call>\n{_FUNCTION}\n</tool_call>",
     value=_PARAMETER,
 )

@@ -278,6 +278,10 @@ _OBJECTS = (
     ),
 )
 
+# ── GigaChat: the header of the message without its tokens ───────────────────────────
+
+_GIGACHAT = (GrammarWithOpeners(_line("function call\n"), JsonCalls(("</s>",), marked=False)),)
+
 # ── Muse: the header of the message without its first token ──────────────────────────
 
 _MUSE = tuple(
@@ -286,7 +290,18 @@ _MUSE = tuple(
     if "to=" in entry.openers
 )
 
-WRITTEN = (*_AGENTS, *_SHOWN, *_TAGS, *_CROSSED, *_LLAMA, *_DEEPSEEK, *_CLOVA, *_MUSE, *_OBJECTS)
+WRITTEN = (
+    *_AGENTS,
+    *_SHOWN,
+    *_TAGS,
+    *_CROSSED,
+    *_LLAMA,
+    *_DEEPSEEK,
+    *_CLOVA,
+    *_MUSE,
+    *_OBJECTS,
+    *_GIGACHAT,
+)
 
 # ── Calls that are nothing but a name and its arguments ─────────────────────────────
 

@@ -352,7 +352,7 @@ class _Reading:
             return False
         self._source.at += 1
         first = yield from self._source.skip()
-        if self._grammar.name_is_key:
+        if self._grammar.name_is_key and (key not in self._known or self._machine.find(key)):
             return (yield from self._named_by_key(found, key))
         if key not in self._known and found.name is None:
             return False
