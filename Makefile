@@ -26,6 +26,8 @@ RESOLVE = $(LOCK_VENV)/bin/uv pip compile --quiet --universal --generate-hashes 
 # `litellm` wants an older openai than `dev`.
 EXTRAS := fleet learn local mcp otel proxy
 PEERS_EXTRAS := litellm mcp proxy
+# What LangChain's tests bring along, and no other test wants.
+LANGCHAIN_PLUGINS := asyncio benchmark codspeed recording socket syrupy
 PIP := -m pip install -qq --disable-pip-version-check
 # Images of Debian come without lists of packages.
 APT_INSTALL := apt-get update -qq; apt-get install -qq -y --no-install-recommends
@@ -63,7 +65,10 @@ coverage: $(STAMP) ## Run the tests, and show what they cover of the whole libra
 
 # Clients wait between their retries, so more of them than cores run at a time.
 test-clients: $(PEERS_STAMP) $(LLM_STAMP) $(AI_SDK_STAMP) ## Run tests/peers: with LiteLLM and agent libraries, in environments of their own
-	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers tests/peers
+	$(PEERS_BIN)/pytest -n 6 --dist loadgroup --show-capture=no --confcutdir=tests/peers $(LANGCHAIN_PLUGINS:%=-p no:%) \
+		--ignore tests/peers/test_langchain_standard.py tests/peers
+	$(PEERS_BIN)/pytest -n 2 --show-capture=no --confcutdir=tests/peers -W ignore -o asyncio_mode=auto \
+		-o asyncio_default_fixture_loop_scope=function tests/peers/test_langchain_standard.py
 
 test-agents: $(STAMP) $(AGENTS)/node_modules/.installed $(SMALL_AGENTS)/node_modules/.installed $(AI_SDK_STAMP) ## Run tests/real_agents: Claude Code, Codex, opencode, qwen-code, the AI SDK and pi (1.7 GB from npm)
 	CI= $(BIN)/pytest -n 0 -q $(AGENTS)
