@@ -53,7 +53,7 @@ async def forwarding(
         everything = upstream(
             "openai/theirs", base, api_key=secret, routes=("audio", "embeddings", "files", "images")
         )
-        models = {
+        models: dict[str, ModelConfig] = {
             "m": upstream("openai/theirs", base, api_key=secret),
             "all": everything,
             "claude": upstream("anthropic/x", behind.url),
@@ -64,6 +64,35 @@ async def forwarding(
         config = Config(models=models, keys=keys)
         async with proxying(make_app(config, environ={})) as served:
             yield served, behind
+
+
+FAILED = "the connection to the upstream failed"
+DEAD = "http://127.0.0.1:9"
+SAID = {"messages": [{"role": "user", "content": "Hello"}]}
+OFFERED = {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}
+# A route, and the fields of its body: they take each way to the upstream.
+DEAD_WAYS: list[tuple[str, dict[str, Any]]] = [
+    ("/v1/chat/completions", SAID),
+    ("/v1/chat/completions", {**SAID, **OFFERED}),
+    ("/v1/messages", {**SAID, "max_tokens": 5}),
+    ("/v1/messages/count_tokens", {**SAID, "model": "claude"}),
+    ("/v1/responses", {"input": "Hello"}),
+    ("/v1/embeddings", {"input": "Hello"}),
+]
+
+
+@pytest.mark.parametrize(("path", "fields"), DEAD_WAYS)
+@in_loop
+async def test_the_log_names_a_dead_upstream_and_its_client_does_not_read_of_it(
+    path: str, fields: dict[str, Any], *, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dead = {"m": upstream("openai/m", DEAD), "claude": upstream("anthropic/x", DEAD)}
+    async with forwarding(tmp_path, **dead) as (served, _):
+        status, told, _ = await served.post(path, {"model": "m", **fields})
+    assert (status, told["error"]["message"]) == (502, f"{FAILED}: Connection refused")
+    assert "127.0.0.1" not in json.dumps(told)
+    if "count_tokens" not in path:  # counting is not an exchange, and has no line in the log
+        assert f"the connection to {DEAD}/" in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from wholecall.upstreams.http_connection import (
     Stale,
     TookTooLong,
     Unsafe,
+    find_cause,
     find_header,
     judge,
     read_some,
@@ -99,8 +100,10 @@ class UpstreamPipe:
         await self._pools.close()
 
     def fail(self, error: OSError) -> UpstreamError:
-        """Return the error for a failed connection."""
-        return UpstreamError(_describe(error), code=judge(error).code)
+        """Return the error for a failed connection. It names the address and the reason, for the
+        log; a client is told without the address."""
+        said = self.endpoint.hide_secrets(_describe(error, self.endpoint.place))
+        return UpstreamError(said, code=judge(error).code)
 
     async def _attempt(self, outgoing: UpstreamRequest) -> HttpResponse | FailedAttempt:
         pool = await self._pools.current()
@@ -124,20 +127,19 @@ class UpstreamPipe:
         return await pool.post(url, body=body, headers=endpoint.headers_with(outgoing.headers))
 
 
-def _describe(error: OSError) -> str:
-    """Without the address, which is not the client's business."""
+def _describe(error: OSError, place: str) -> str:
     match error:
         case ConnectTimeout():
-            return f"no connection to the upstream: {error}"
+            return f"no connection to {place}: {error}"
         case TookTooLong():
-            return f"the upstream did not end its answer in time: {error}"
+            return f"{place} did not end its answer in time: {error}"
         case TimeoutError():
-            return "the upstream fell silent"
+            return f"{place} fell silent"
         case Unsafe():
-            return "no safe connection to the upstream"
+            return f"no safe connection to {place}"
         case NotHttp():
-            return f"the upstream does not speak HTTP: {error}"
-    return "the connection to the upstream failed"
+            return f"{place} does not speak HTTP: {error}"
+    return f"the connection to {place} failed: {find_cause(error)}"
 
 
 class _Sending:

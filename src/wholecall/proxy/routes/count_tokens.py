@@ -20,6 +20,7 @@ from wholecall.messages import CallResult, Media, Native, Part, PastCall, Reques
 from wholecall.protocols.registry import decode_request
 from wholecall.proxy.handlers.passthrough import UpstreamRequest, read_below
 from wholecall.proxy.handlers.request_plan import (
+    ModelRoute,
     PassthroughPlan,
     RequestPlanner,
     decode_body,
@@ -90,14 +91,18 @@ class TokenCounter:
             self.connections.close(sink)
 
     async def _answer(self, request: ClientRequest) -> ResponseBody:
+        place = ""
         try:
-            return await self._count(request)
+            route, outgoing = await self.planner.find_route(request)
+            place = route.place
+            return await self._count(request, outgoing, route=route)
         except WholecallError as error:
-            failure, headers = explain(error, place="", request_id=request.request_id)
+            failure, headers = explain(error, place=place, request_id=request.request_id)
             return make_error(self.form.client.protocol, failure, headers=headers)
 
-    async def _count(self, request: ClientRequest) -> ResponseBody:
-        route, outgoing = await self.planner.find_route(request)
+    async def _count(
+        self, request: ClientRequest, outgoing: UpstreamRequest, *, route: ModelRoute
+    ) -> ResponseBody:
         form = self.form
         if form.client.holds:
             await self._decode(request, outgoing)  # a response that it names may be another key's
