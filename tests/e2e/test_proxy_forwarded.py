@@ -86,8 +86,8 @@ DEAD_WAYS: list[tuple[str, dict[str, Any]]] = [
 async def test_the_log_names_a_dead_upstream_and_its_client_does_not_read_of_it(
     path: str, fields: dict[str, Any], *, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    dead = {"m": upstream("openai/m", DEAD), "claude": upstream("anthropic/x", DEAD)}
-    async with forwarding(tmp_path, **dead) as (served, _):
+    dead, claude = upstream("openai/m", DEAD), upstream("anthropic/x", DEAD)
+    async with forwarding(tmp_path, m=dead, claude=claude) as (served, _):
         status, told, _ = await served.post(path, {"model": "m", **fields})
     assert (status, told["error"]["message"]) == (502, f"{FAILED}: Connection refused")
     assert "127.0.0.1" not in json.dumps(told)
