@@ -8,6 +8,8 @@ from collections.abc import Callable
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
     Status,
     ToolAbandoned,
     ToolEnded,
@@ -66,6 +68,10 @@ def _shorten(event: ToolEvent) -> str:
         return f"{event.call.id} printed {event.line}"
     if isinstance(event, ToolRecalled):
         return f"{event.call.id} recalled"
+    if isinstance(event, ElicitationAsked):
+        return f"{event.call.id} asked the user"
+    if isinstance(event, ElicitationAnswered):
+        return f"{event.call.id} heard {event.action}"
     return _shorten_usual(event)
 
 

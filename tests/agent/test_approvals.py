@@ -12,7 +12,7 @@ import pytest
 
 from executor_calls import Ear, make_call, until
 from wholecall.agent.approvals import Approval, Approvals
-from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked
+from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked, ToolEvent
 from wholecall.events import JSON, Call
 from wholecall.tools.tool import Approve
 
@@ -297,7 +297,8 @@ def test_nobody_can_change_what_the_others_see() -> None:
         look(approvals.pending[0])
         return True
 
-    def hear(event: ApprovalAsked | ApprovalAnswered) -> None:
+    def hear(event: ToolEvent) -> None:
+        assert isinstance(event, ApprovalAsked | ApprovalAnswered)
         look(event.call)
 
     approvals = Approvals(approver)

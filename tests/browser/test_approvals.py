@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
 
 from browser.pages import LANE, PICTURES, Setting, ask, in_browser, looking
 from scripted import chunk, ending, opening
+from wholecall.events import JSON, Text
+from wholecall.messages import Result
 from wholecall.proxy.config.schema import InspectorConfig
 from wholecall.tools.function_tool import make_tool
+from wholecall.tools.tool import Context, Elicitation
 
 CARD = "document.querySelector('.approval')"
 
@@ -146,3 +151,54 @@ async def test_open_runs_are_listed_and_ended(tmp_path: Path) -> None:
         await page.until(f"{rows}?.textContent.includes('cancelled')")
         await asked
     assert mailbox.sent == []
+
+
+FORM: dict[str, JSON] = {
+    "type": "object",
+    "properties": {
+        "day": {"type": "string", "title": "Day"},
+        "guests": {"type": "integer"},
+        "outside": {"type": "boolean"},
+        "meal": {"type": "string", "enum": ["lunch", "dinner"]},
+    },
+    "required": ["day", "meal"],
+}
+
+
+def asking(mailbox: Mailbox) -> Setting:
+    async def ask_user(_: object, context: Context) -> Result:
+        message = "Which <b>day</b>?"
+        given = await context.elicit(Elicitation(server="tables", message=message, schema=FORM))
+        mailbox.sent.append(json.dumps([given.action, given.content]))
+        return Result((Text("booked"),))
+
+    tool = replace(make_tool(mailbox.send_email), run=ask_user)
+    return Setting(tools=(tool,), inspector=InspectorConfig(enabled=True, bodies=True))
+
+
+@in_browser
+async def test_a_tool_asks_by_a_form(tmp_path: Path) -> None:
+    mailbox = Mailbox()
+    async with looking(tmp_path, asking(mailbox)) as (served, script, page):
+        asked = asyncio.create_task(ask(served))
+        call = opening(0, "send_email", arguments='{"to": "ada@example.org"}')
+        script.say(call, *ending("tool_calls"), end=True)
+        await page.until(CARD)
+        shown = await page.ask(f"{CARD}.textContent")
+        assert "send_email asks you" in shown
+        assert "The server tables asks: Which <b>day</b>?" in shown
+        assert "cancelled in" in shown
+        await page.until(f"{LANE}?.textContent.includes('asks the user')")
+        await page.ask(f"{CARD}.querySelector('[name=guests]').focus()")
+        await page.type("4")
+        await page.ask(f"{CARD}.querySelector('[name=day]').focus()")
+        await page.type("Friday")
+        await page.shoot(PICTURES / "elicitation.png")
+        script.say(chunk({"content": "Done."}), *ending(), end=True)
+        await page.click("Send")
+        await asked
+        content = {"day": "Friday", "guests": 4, "outside": False, "meal": "lunch"}
+        [sent] = mailbox.sent
+        assert json.loads(sent) == ["accept", content]
+        await page.until(f"!{CARD}")
+        await page.until(f"{LANE}.textContent.includes('answered')")

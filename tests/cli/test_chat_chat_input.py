@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from upstreams.fake_endpoint import PATIENCE
-from wholecall.cli.chat import echo, history, is_confirmed, read_text
+from wholecall.cli.chat import echo, hear_line, history, is_yes, read_text
 
 
 def reader(*lines: str) -> Callable[[str], str]:
@@ -80,6 +80,10 @@ def test_a_history_that_cannot_be_kept_is_no_reason_to_stop(tmp_path: Path) -> N
     with history(tmp_path / "file", module="no_such_readline"):
         pass
     assert not (tmp_path / "file").exists()
+
+
+async def is_confirmed(show: Callable[[], None]) -> bool:
+    return is_yes(await hear_line(show))
 
 
 def show_nothing() -> None:

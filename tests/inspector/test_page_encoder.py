@@ -14,6 +14,8 @@ from wholecall.agent.budget import Stop
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
     Resumed,
     RunEnded,
     Status,
@@ -175,6 +177,11 @@ EVENTS: list[tuple[object, dict[str, Any]]] = [
         ApprovalAnswered(CALL, approved=False, why="hunter2"),
         {"call": NAMED, "approved": False, "why": "***"},
     ),
+    (
+        ElicitationAsked(CALL, "post", "hunter2?"),
+        {"call": NAMED, "server": "post", "message": "***?"},
+    ),
+    (ElicitationAnswered(CALL, "accept"), {"call": NAMED, "action": "accept"}),
 ]
 SAID = {"arguments", "detail", "message", "result", "progress", "received", "before"}
 

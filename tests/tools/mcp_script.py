@@ -119,6 +119,27 @@ def ask_back(_: Any) -> dict[str, Any]:
     return {"resultType": "input_required", "requestState": "waiting"}
 
 
+def ask_user(arguments: Any) -> None:
+    """Ask in the middle of the call, as before 2026. The answer is the result."""
+    question = {"message": "Which day?", "requestedSchema": arguments["schema"]}
+    write({"method": "elicitation/create", "id": f"ask {state['id']}", "params": question})
+
+
+def hear_user(message: Any) -> None:
+    answer = message.get("result") or message["error"]["message"]
+    answer = say(json.dumps(answer, sort_keys=True))
+    write({"id": int(message["id"].removeprefix("ask ")), "result": answer})
+
+
+def ask_in_turn(arguments: Any) -> dict[str, Any]:
+    """Ask by the result of the call, as since 2026. The answers are the next result."""
+    given = state["params"].get("inputResponses")
+    if given:
+        return say(json.dumps([given, state["params"]["requestState"]], sort_keys=True))
+    result = {"resultType": "input_required", "requestState": "opaque"}
+    return {**result, "inputRequests": arguments["requests"]}
+
+
 def refuse(arguments: Any) -> dict[str, Any]:
     raise ValueError(arguments["code"])
 
@@ -149,7 +170,13 @@ METHODS: dict[str, Handler] = {
 TOOLS: dict[str, Handler] = {
     tool.__name__: tool
     for tool in (echo, die, die_once, hang, change, end_subscription, mumble, slip)
-} | {"answer_nonsense": answer_nonsense, "ask_back": ask_back, "refuse": refuse}
+} | {
+    "answer_nonsense": answer_nonsense,
+    "ask_back": ask_back,
+    "refuse": refuse,
+    "ask_user": ask_user,
+    "ask_in_turn": ask_in_turn,
+}
 
 
 def serve(message: Any) -> None:
@@ -163,6 +190,7 @@ def serve(message: Any) -> None:
         return
     try:
         if method == "tools/call":
+            state["params"], state["id"] = params, message["id"]
             answer = TOOLS[params["name"]](params.get("arguments"))
         else:
             answer = METHODS[method](params)
@@ -191,7 +219,8 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:
         if SCRIPT.get("mood") != "silent":
-            serve(json.loads(line))
+            message = json.loads(line)
+            (serve if "method" in message else hear_user)(message)
     if SCRIPT.get("mood") == "stubborn":
         threading.Event().wait()
 

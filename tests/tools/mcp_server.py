@@ -6,12 +6,14 @@ import asyncio
 import os
 import socket
 import sys
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp.types import ToolAnnotations
+from pydantic import BaseModel
 
 READ_ONLY = ToolAnnotations(read_only_hint=True)
 PIXEL = bytes.fromhex(
@@ -78,6 +80,21 @@ async def hangs(port: int) -> str:
 def tell(port: int, word: str) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(word.encode())
+
+
+class Booking(BaseModel):
+    day: str
+    guests: int = 2
+
+
+def ask_for_booking() -> Elicit[Booking]:
+    return Elicit("Which day?", Booking)
+
+
+@server.tool()
+def book(booking: Annotated[Booking, Resolve(ask_for_booking)]) -> str:
+    """Book a table; the user says when."""
+    return f"{booking.guests} on {booking.day}"
 
 
 @server.tool()

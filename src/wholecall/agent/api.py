@@ -22,7 +22,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, cast, overload
 
-from wholecall.agent.approvals import Approvals, Approver
+from wholecall.agent.approvals import Approvals, Approver, Elicitor
 from wholecall.agent.budget import RunLimits, default_limits
 from wholecall.agent.call_runner import ExecutorSettings
 from wholecall.agent.executor import Executor
@@ -99,6 +99,8 @@ class RunOptions(TypedDict, total=False):
     approve: Approver | Approvals
     """Asked about each call whose tool needs approval. Without it, `run.approvals` waits; a durable
     run that was started by `ask` or `resume` raises `RunWaiting`, and waits in its journal."""
+    elicit: Elicitor
+    """Answers what MCP servers ask the user during a call. Without it, the answer is `cancel`."""
     around: Sequence[Around]
     """Wrappers around every call: to time, cache, deny or fake it."""
     stop_when: Sequence[StopCondition]
@@ -406,10 +408,16 @@ def _read_options(options: RunOptions) -> RunOptions:
 
 def _read_settings(options: RunOptions) -> ExecutorSettings:
     approve = options.get("approve")
+    if isinstance(approve, Approvals) and "elicit" in options:
+        raise TypeError("approve= brings its own elicitor: give Approvals(elicitor=…) instead")
     return ExecutorSettings(
         run_id=options.get("id") or uuid.uuid4().hex,
         user=options.get("user"),
-        approvals=approve if isinstance(approve, Approvals) else Approvals(approve),
+        approvals=(
+            approve
+            if isinstance(approve, Approvals)
+            else Approvals(approve, elicitor=options.get("elicit"))
+        ),
         around=tuple(options.get("around", ())),
     )
 

@@ -6,22 +6,32 @@ in time are all a no.
 
 Every recipient gets a copy of the call: changes to it are not seen by others, and what was approved
 is what runs.
+
+A question of a tool (an elicitation) is answered by a form that fits its schema. Whatever else
+comes back, or nothing, cancels it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked
+from wholecall.agent.run_events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
+)
 from wholecall.errors import Fenced, RunWaiting
-from wholecall.events import Call, copy_call
+from wholecall.events import JSON, Call, copy_call
 from wholecall.storage import StoreFailed
-from wholecall.tools.tool import Approve
+from wholecall.tools.tool import CANCELLED, Approve, Elicitation, Elicited, check_form
 
-_Emit: TypeAlias = Callable[[ApprovalAsked | ApprovalAnswered], None]
+_Emit: TypeAlias = Callable[
+    [ApprovalAsked | ApprovalAnswered | ElicitationAsked | ElicitationAnswered], None
+]
 
 
 class Approval(NamedTuple):
@@ -34,6 +44,8 @@ class Approval(NamedTuple):
 
 Approver: TypeAlias = Callable[[Call], Awaitable[bool | Approval]]
 """Asked about each call that needs approval."""
+Elicitor: TypeAlias = Callable[[Call, Elicitation], Awaitable[Mapping[str, JSON] | None]]
+"""Answers what a tool asks the user during a call: with the form, or None to decline."""
 
 Park: TypeAlias = Callable[[Call], Awaitable[RunWaiting]]
 """Writes down that a call waits for approval; returns what ends the run until then."""
@@ -46,8 +58,15 @@ class Approvals:
     it; of two calls with one id the second is refused while the first waits.
     """
 
-    def __init__(self, approver: Approver | None = None, *, seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        approver: Approver | None = None,
+        *,
+        elicitor: Elicitor | None = None,
+        seconds: float | None = None,
+    ) -> None:
         self._approver = approver
+        self._elicitor = elicitor
         self._seconds = seconds
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
@@ -95,6 +114,27 @@ class Approvals:
             raise given
         emit(ApprovalAnswered(copy_call(call), *given))
         return given
+
+    async def elicit(self, call: Call, asked: Elicitation, *, emit: _Emit) -> Elicited:
+        """Ask the user what a tool wants to know."""
+        emit(ElicitationAsked(copy_call(call), asked.server, asked.message))
+        given = await self._ask_user(call, asked)
+        emit(ElicitationAnswered(copy_call(call), given.action))
+        return given
+
+    async def _ask_user(self, call: Call, asked: Elicitation) -> Elicited:
+        if self._elicitor is None:
+            return CANCELLED
+        try:
+            async with asyncio.timeout(self._seconds):
+                content = await self._elicitor(copy_call(call), asked)
+            if content is None:
+                return Elicited("decline")
+            form = check_form(asked, content)
+        # The elicitor is the user's code, and whatever is wrong with it must not be an answer.
+        except Exception:  # noqa: BLE001
+            return CANCELLED
+        return CANCELLED if form.problems else Elicited("accept", form.content)
 
     async def _wait(self, call: Call, emit: _Emit) -> Approval:
         loop = asyncio.get_running_loop()

@@ -10,8 +10,8 @@ import threading
 import time
 import types
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -44,8 +44,12 @@ from wholecall.events import JSON, Call, Text, copy_call
 from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import Content, Result
 from wholecall.tools.tool import (
+    CANCELLED,
     Blocking,
     Context,
+    Elicit,
+    Elicitation,
+    Elicited,
     Failed,
     Retry,
     Tool,
@@ -158,6 +162,8 @@ HELD_UP = 0.1
 """Seconds by which a clock that is this late was held up: something else blocked the loop."""
 MOST_EXTENSIONS = 8
 """The number of times that a tool gets back time that others took from it."""
+_PAUSE_STEP = 0.25
+"""Seconds between two looks whether the user has answered, once the tool's time would be over."""
 
 
 class OutOfTime(Exception):
@@ -179,6 +185,32 @@ class Attempt:
         self._on_abandoned = on_abandoned
         self._on_late = on_late
         self._over = threading.Event()
+        self._pauses = 0
+        self._paused_at = 0.0
+        self._paused = 0.0
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Let the tool's time stand still, because the user is asked."""
+        loop = asyncio.get_running_loop()
+        if not self._pauses:
+            self._paused_at = loop.time()
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses:
+                self._paused += loop.time() - self._paused_at
+
+    def _take_paused(self, now: float) -> float:
+        """Return the seconds to give back for pauses, each once."""
+        paused, self._paused = self._paused, 0.0
+        if not self._pauses:
+            return paused
+        paused += now - self._paused_at
+        self._paused_at = now
+        return max(paused, _PAUSE_STEP)
 
     def is_over(self) -> bool:
         """True if no one waits for the tool any more. Safe in any thread."""
@@ -188,7 +220,7 @@ class Attempt:
         """Return what the tool gave: a result, what it raised, or `OutOfTime`."""
         task = asyncio.create_task(_guard(code))
         try:
-            await _wait_for(task, seconds)
+            await _wait_for(task, seconds, take_paused=self._take_paused)
             if task.done():
                 return _read(task)
         finally:
@@ -216,7 +248,12 @@ class Attempt:
             self._on_late(given)
 
 
-async def _wait_for(task: asyncio.Task[Result | BaseException], seconds: float) -> None:
+async def _wait_for(
+    task: asyncio.Task[Result | BaseException],
+    seconds: float,
+    *,
+    take_paused: Callable[[float], float],
+) -> None:
     """Wait for a task for some time, in which it had the chance to go on.
 
     While another tool blocks the event loop, this one cannot take the steps to its end. Its time
@@ -225,13 +262,17 @@ async def _wait_for(task: asyncio.Task[Result | BaseException], seconds: float) 
     if math.isinf(seconds):
         await asyncio.wait([task])
         return
-    loop, left = asyncio.get_running_loop(), seconds
-    for _ in range(1 + MOST_EXTENSIONS):
+    loop, left, extensions = asyncio.get_running_loop(), seconds, 0
+    while not task.done():
         due = loop.time() + left
         await asyncio.wait([task], timeout=left)
         late = loop.time() - due
-        if task.done() or late < HELD_UP:
+        left = take_paused(loop.time())
+        if left:
+            continue
+        if late < HELD_UP or extensions == MOST_EXTENSIONS:
             return
+        extensions += 1
         left = min(late, seconds)
 
 
@@ -668,7 +709,23 @@ class CallRunner:
             user=self._settings.user,
             report=report,
             is_cancelled=attempt.is_over,
+            elicit=self._make_elicit(attempt, loop),
         )
+
+    def _make_elicit(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> Elicit:
+        async def ask(asked: Elicitation) -> Elicited:
+            if attempt.is_over():
+                return CANCELLED
+            with attempt.pause():
+                approvals = self._settings.approvals
+                return await approvals.elicit(self._call, asked, emit=self._emit)
+
+        async def ask_at_home(asked: Elicitation) -> Elicited:
+            if asyncio.get_running_loop() is loop:
+                return await ask(asked)
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(ask(asked), loop))
+
+        return ask_at_home
 
     def _report_abandoned(self) -> None:
         self._emit(ToolAbandoned(self.shown))

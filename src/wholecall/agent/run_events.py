@@ -128,6 +128,22 @@ class ApprovalAnswered(Value, frozen=True):
     why: str = ""
 
 
+class ElicitationAsked(Value, frozen=True):
+    """A tool asks the user something before it can go on."""
+
+    call: Call
+    server: str
+    message: str
+
+
+class ElicitationAnswered(Value, frozen=True):
+    """The user answered, or nobody did."""
+
+    call: Call
+    action: str
+    """`accept`, `decline`, `cancel`."""
+
+
 ToolEvent: TypeAlias = (
     ToolStarted
     | ToolReported
@@ -138,5 +154,7 @@ ToolEvent: TypeAlias = (
     | ToolRecalled
     | ApprovalAsked
     | ApprovalAnswered
+    | ElicitationAsked
+    | ElicitationAnswered
 )
 RunEvent: TypeAlias = Event | TurnStarted | TurnRetried | ToolEvent | Resumed | RunEnded

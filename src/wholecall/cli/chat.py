@@ -9,11 +9,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -27,12 +27,12 @@ from wholecall.cli.report import escape
 from wholecall.cli.tool_options import McpOption, ToolOption, import_tools, read_servers
 from wholecall.dialects.dialect_registry import way_for
 from wholecall.errors import WholecallError
-from wholecall.events import Call, Text
+from wholecall.events import JSON, Call, Text
 from wholecall.messages import Message, Role
 from wholecall.scripted_model import NAME, TOOLS, ScriptedModel
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.tools.mcp.toolset import McpTools
-from wholecall.tools.tool import Tool
+from wholecall.tools.tool import Elicitation, Tool
 from wholecall.tools.toolbox import Offered, Toolbox
 from wholecall.upstreams.base import PREFIX
 from wholecall.upstreams.local_upstream import LocalUpstream
@@ -83,18 +83,30 @@ class Chat:
         question: str,
         view: ChatView,
         *,
-        confirm: Callable[[Callable[[], None]], Awaitable[bool]],
+        hear: Callable[[Callable[[], None]], Awaitable[str]],
     ) -> None:
-        """Let the model answer, and show how it does. `confirm` shows a question, and hears."""
+        """Let the model answer, and show how it does. `hear` shows a question; it returns the
+        line that the user types."""
         messages = (*self.messages, Message(Role.USER, (Text(question),)))
         asking = asyncio.Lock()
 
         async def approve(call: Call) -> bool:
             async with asking:  # the user is asked one thing at a time
                 with view.asking(_ask_for(call)) as show:
-                    return await confirm(show)
+                    return is_yes(await hear(show))
 
-        options: RunOptions = {**self._options, "approve": approve}
+        async def elicit(_call: Call, asked: Elicitation) -> Mapping[str, JSON] | None:
+            async def put(words: str) -> str:
+                with view.asking(words) as show:
+                    line = await hear(show)
+                if not line:
+                    raise EOFError("the input ended")
+                return line.strip()
+
+            async with asking:
+                return await fill_in(asked, put)
+
+        options: RunOptions = {**self._options, "approve": approve, "elicit": elicit}
         async with run(self._route.model, messages, **options) as started:
             async for event in started:
                 view.take(event)
@@ -173,16 +185,56 @@ def history(path: Path, *, module: str = "readline") -> Iterator[None]:
             readline.write_history_file(path)
 
 
-async def is_confirmed(show: Callable[[], None]) -> bool:
-    """Show a question; return True if the next line is a yes.
+async def fill_in(
+    asked: Elicitation, put: Callable[[str], Awaitable[str]]
+) -> Mapping[str, JSON] | None:
+    """Let the user answer what a server asks, field by field; None if the user declines.
+
+    Of an optional field an empty line leaves the answer out.
+    """
+    place = f"\n{asked.url}" if asked.url else ""
+    words = f"The server {asked.server} asks: {asked.message}{place}\nAnswer it? [y/N]"
+    if not is_yes(await put(words)):
+        return None
+    fields, required = asked.schema.get("properties"), asked.schema.get("required")
+    content: dict[str, JSON] = {}
+    for name, schema in fields.items() if isinstance(fields, Mapping) else ():
+        optional = not isinstance(required, list) or name not in required
+        line = await put(describe_field(name, schema, optional=optional))
+        if line or not optional:
+            content[name] = line
+    return content
+
+
+def describe_field(name: str, schema: object, *, optional: bool) -> str:
+    """Ask for one field of a form."""
+    rules = schema if isinstance(schema, Mapping) else {}
+    notes = [rules.get("description"), *_list_choices(rules), "optional" if optional else ""]
+    about = ", ".join(str(note) for note in notes if note)
+    return f"{rules.get('title') or name}{f' ({about})' if about else ''}:"
+
+
+def _list_choices(rules: Mapping[str, Any]) -> list[str]:
+    if rules.get("type") == "boolean":
+        return ["true or false"]
+    choices = rules.get("enum")
+    return [" | ".join(map(str, choices))] if isinstance(choices, list) else []
+
+
+def is_yes(line: str) -> bool:
+    """Return True if a line is a yes."""
+    return line.strip().lower() in {"y", "yes"}
+
+
+async def hear_line(show: Callable[[], None]) -> str:
+    """Show a question; return the next line.
 
     In a terminal the line is read asynchronously, so that Ctrl-C interrupts it; `input` could not
     be interrupted. Input typed before the question does not count and is discarded.
     """
     with echo(on=True):
         show()
-        line = await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
-    return line.strip().lower() in ("y", "yes")
+        return await _next_line() if sys.stdin.isatty() else sys.stdin.readline()
 
 
 async def _next_line() -> str:
@@ -266,7 +318,7 @@ def chat_with(route: Route, settings: ChatSettings, *, history_file: Path) -> No
             converse(
                 chat,
                 view,
-                run=lambda question: runner.run(chat.ask(question, view, confirm=is_confirmed)),
+                run=lambda question: runner.run(chat.ask(question, view, hear=hear_line)),
             )
         finally:
             view.pause()

@@ -20,6 +20,8 @@ from wholecall.agent.run import RunResult
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
     RunEvent,
     Status,
     ToolAbandoned,
@@ -386,6 +388,12 @@ class ChatView:
     def _asked(self, event: ApprovalAsked) -> None:
         self._run(event.call, "waits for your approval", style="yellow")
 
+    def _asked_user(self, event: ElicitationAsked) -> None:
+        self._run(event.call, "asks you something", style="yellow")
+
+    def _user_answered(self, event: ElicitationAnswered) -> None:
+        self._run(event.call, f"heard: {event.action}", style="yellow")
+
     def _answered(self, event: ApprovalAnswered) -> None:
         answer = "approved" if event.approved else "denied"
         self._run(event.call, show(f"{answer} {event.why}".strip()), style="yellow")
@@ -426,4 +434,6 @@ _ACTIONS: dict[type, Callable[[ChatView, Any], None]] = {
     ToolAbandoned: ChatView._abandoned,
     ApprovalAsked: ChatView._asked,
     ApprovalAnswered: ChatView._answered,
+    ElicitationAsked: ChatView._asked_user,
+    ElicitationAnswered: ChatView._user_answered,
 }

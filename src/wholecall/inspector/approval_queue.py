@@ -1,12 +1,14 @@
-"""Calls that a person has to decide about: those in the journal of runs, and their HTTP routes."""
+"""Calls that a person has to decide about, and what their tools ask the user: those in the journal
+of runs, and their HTTP routes."""
 
 from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, replace
 from functools import wraps
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.requests import Request
@@ -14,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wholecall.inspector.page_encoder import Fields, Quoting
-from wholecall.journal.journal_rows import APPROVALS, OUTCOMES, DecisionRow
+from wholecall.journal.journal_rows import ANSWERS, APPROVALS, OUTCOMES, DecisionRow
 from wholecall.journal.run_journal import JournalStore
 from wholecall.journal.run_operations import (
     OpenQuestion,
@@ -67,7 +69,8 @@ class ApprovalQueue:
         return DecidedCall(question.request_id, question.call.name, given.decision)
 
     def _describe(self, question: OpenQuestion) -> Fields:
-        quoting, call = self._quoting(), question.call
+        quoting, call, asked = self._quoting(), question.call, question.elicitation
+        message = "" if asked is None else quoting.clean(asked.message)
         id = urlsafe_b64encode(f"{question.run.id}{_SEPARATOR}{call.id}".encode()).decode()
         return {
             "id": id,
@@ -80,6 +83,8 @@ class ApprovalQueue:
             "name": quoting.name(call.name),
             "arguments": quoting.value(dict(call.arguments)),
             "decisions": list(question.words),
+            # What a server asks is not hidden: nobody could answer it.
+            "elicitation": None if asked is None else asdict(replace(asked, message=message)),
         }
 
 
@@ -132,16 +137,18 @@ class ApprovalDecision(msgspec.Struct, forbid_unknown_fields=True):
     """For the model."""
     decision: str = ""
     """Instead of `approved`."""
+    content: dict[str, Any] = {}
+    """The form, where a tool asks the user to fill one in."""
 
     @property
     def row(self) -> DecisionRow:
         """The decision as a row; `OperationRefused` if it is none."""
         yes, no = APPROVALS
         word = self.decision if self.approved is None else yes if self.approved else no
-        if word not in (*APPROVALS, *OUTCOMES):
-            why = f"a decision is one of {', '.join((*APPROVALS, *OUTCOMES))}"
+        if word not in (*APPROVALS, *OUTCOMES, *ANSWERS):
+            why = f"a decision is one of {', '.join((*APPROVALS, *OUTCOMES, *ANSWERS))}"
             raise OperationRefused(why, code="invalid_decision")
-        return DecisionRow(word, self.why)
+        return DecisionRow(word, self.why, self.content or None)
 
 
 def make_approval_routes(

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
     Resumed,
     RunEnded,
     ToolAbandoned,
@@ -203,7 +205,7 @@ def _quote_result(quoting: Quoting, result: Result) -> str:
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("number", "of", "turn", "attempt", "approved", "stream", "status")),
     **dict.fromkeys(("input_tokens", "output_tokens", "finish_reason")),
-    **dict.fromkeys(("kind", "hint", "oddity", "reason", "stop", "fate")),
+    **dict.fromkeys(("kind", "hint", "oddity", "reason", "stop", "fate", "action", "server")),
     **dict.fromkeys(("protocol", "request_id", "upstream", "way")),
     **dict.fromkeys(("seconds", "delay", "added"), tell_seconds),
     **dict.fromkeys(("id", "call_id", "code"), Quoting.clean),
@@ -274,7 +276,7 @@ def _encode_takeover(event: Any, quoting: Quoting) -> Fields:
 _NAMED = (
     *(Opened, Proved, Rejected, Repeated, Usage, HintGiven, Inconsistent, Fault, Ended),
     *(TurnStarted, RunEnded, ToolStarted, ToolReported, ToolEnded, ToolEndedLate, ToolAbandoned),
-    *(ApprovalAsked, ApprovalAnswered),
+    *(ApprovalAsked, ApprovalAnswered, ElicitationAsked, ElicitationAnswered),
 )
 ENCODERS: Encoders = {
     **{kind: make_encoder(kind) for kind in _NAMED},

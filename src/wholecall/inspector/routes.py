@@ -40,6 +40,7 @@ _FILES = (
     "dom.js",
     "durable.js",
     "folding.js",
+    "forms.js",
     "json_view.js",
     "lanes.js",
     "live.js",

@@ -11,6 +11,7 @@
 | `decision <call>`      | the decision; the first one counts                             |
 | `approval_ask <call>`  | a person has to approve a call before it begins                |
 | `approval <call>`      | the decision; the first one counts                             |
+| … `<call>?<number>`    | the same of what a tool asks the user while it runs            |
 | `release <epoch>`      | an operator let a run that waited go on                        |
 | `end`                  | the run is over, with its result or its error                  |
 """
@@ -60,6 +61,10 @@ _Structured = list[Any]
 OUTCOMES = ("done", "not_done", "rerun")
 """What a person may say of a call that had begun before a crash."""
 APPROVALS = ("approve", "deny")
+ANSWERS = ("accept", "decline")
+"""What the user may say to what a tool asks."""
+CANCEL = "cancel"
+"""Nobody answered."""
 
 
 class BrokenRow(WholecallError, ValueError):
@@ -156,6 +161,8 @@ class AskRow(msgspec.Struct):
     """When no decision is awaited any more, in seconds since 1970; 0: it is awaited for ever."""
     request_id: str = ""
     """Of the request that began the run."""
+    elicitation: dict[str, Any] | None = None
+    """What the tool of the call asks the user."""
     version: int = VERSION
 
 
@@ -163,8 +170,10 @@ class DecisionRow(msgspec.Struct):
     """A person's decision about a call."""
 
     decision: str
-    """One of `OUTCOMES`; of an approval one of `APPROVALS`."""
+    """One of `OUTCOMES`; of an approval one of `APPROVALS`; of an elicitation one of `ANSWERS`."""
     why: str = ""
+    content: dict[str, Any] | None = None
+    """The form, as the user filled it in."""
     version: int = VERSION
 
 

@@ -18,14 +18,17 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict
 from typing import NamedTuple, Protocol, TypeVar
 
 from wholecall.errors import RunFailed, RunWaiting, UpstreamError, WholecallError
 from wholecall.events import Call
 from wholecall.journal.journal_rows import (
+    CANCEL,
     AnswerRow,
     AskRow,
     BrokenRow,
@@ -47,6 +50,7 @@ from wholecall.journal.journal_rows import (
     write_result,
 )
 from wholecall.messages import Part, Result
+from wholecall.tools.tool import Elicitation
 
 _Result = TypeVar("_Result")
 LEASE = 15.0
@@ -63,6 +67,7 @@ MOST_ASKED = 1000
 
 _RELEASING = frozenset({"release", "decision", "approval"})
 TOO_LATE = DecisionRow("deny", "nobody answered in time")
+NO_ANSWER = DecisionRow(CANCEL, "nobody answered in time")
 _APPROVE = "the call of {name!r} waits for approval: decide `approve` or `deny`"
 
 
@@ -375,8 +380,29 @@ class RunJournal:
         await self._ask(question, call, until=until)
         before = self.restored.asked.get(question)
         until = until if before is None else before.until or until
-        key, clock = f"approval {call.id}", time.time
-        body = None
+        return await self._await(f"approval {call.id}", until=until, pace=pace, late=TOO_LATE)
+
+    async def await_answer(
+        self, call: Call, asked: Elicitation, *, until: float, pace: float
+    ) -> DecisionRow:
+        """Ask the user what a tool wants to know, and wait for the answer. What a tool asked
+        before a crash is asked again: it begins anew, or not at all."""
+        name = f"{call.id}?{secrets.token_hex(4)}"
+        row = AskRow(write_call(call), until, self.request_id, asdict(asked))
+        await asyncio.wrap_future(self._append(Row(f"approval_ask {name}", encode_row(row))))
+        key = f"approval {name}"
+        try:
+            return await self._await(key, until=until, pace=pace, late=NO_ANSWER)
+        except asyncio.CancelledError:
+            # Nobody waits for it any more, so it is not shown any more.
+            self._store.decide(self.run.id, key, body=encode_row(NO_ANSWER))
+            raise
+
+    async def _await(
+        self, key: str, *, until: float, pace: float, late: DecisionRow
+    ) -> DecisionRow:
+        """Wait for a decision. At the end of the time it is `late`."""
+        clock, body = time.time, None
         while body is None and clock() < until:
             # A run that was cancelled, or taken over, asks no one any more.
             await asyncio.wrap_future(self._store.append(self.run.id, (), epoch=self.run.epoch))
@@ -384,10 +410,10 @@ class RunJournal:
             if body is None:
                 await asyncio.sleep(min(pace, max(until - clock(), 0.0)))
         if body is None:
-            late = encode_row(TOO_LATE)
-            await asyncio.wrap_future(self._store.decide(self.run.id, key, body=late))
+            row = encode_row(late)
+            await asyncio.wrap_future(self._store.decide(self.run.id, key, body=row))
             body = await asyncio.wrap_future(self._store.read_row(self.run.id, key))
-        return TOO_LATE if body is None else decode_row(DecisionRow, body)
+        return late if body is None else decode_row(DecisionRow, body)
 
     async def _ask(self, key: str, call: Call, *, until: float = 0.0) -> None:
         if key not in self.restored.asked:

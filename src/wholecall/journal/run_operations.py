@@ -12,6 +12,7 @@ from wholecall.arguments.describe import cut
 from wholecall.errors import WholecallError
 from wholecall.events import Call
 from wholecall.journal.journal_rows import (
+    ANSWERS,
     APPROVALS,
     ASKING,
     OUTCOMES,
@@ -35,6 +36,7 @@ from wholecall.journal.run_journal import (
     RunRow,
     RunStatus,
 )
+from wholecall.tools.tool import Elicitation, check_form
 
 Fields: TypeAlias = dict[str, object]
 Hide: TypeAlias = Callable[[str], str]
@@ -75,10 +77,14 @@ class OpenQuestion(NamedTuple):
     until: float
     """When no decision is awaited any more, in seconds since 1970; 0: it is awaited for ever."""
     request_id: str
+    elicitation: Elicitation | None = None
+    """What the tool of the call asks the user."""
 
     @property
     def words(self) -> Sequence[str]:
         """What may be decided."""
+        if self.elicitation is not None:
+            return ANSWERS
         return _WORDS[self.key.partition(" ")[0]]
 
 
@@ -100,7 +106,9 @@ def _read_question(asked: AskedCall) -> OpenQuestion | None:
     except BrokenRow:  # its run says so when it is carried out
         return None
     key = f"{ASKING[kind]} {name}"
-    return OpenQuestion(asked.run, call, key, asked.at, row.until, row.request_id)
+    elicitation = None if row.elicitation is None else Elicitation(**row.elicitation)
+    request_id = row.request_id
+    return OpenQuestion(asked.run, call, key, asked.at, row.until, request_id, elicitation)
 
 
 def _is_open(question: OpenQuestion, now: float) -> bool:
@@ -123,10 +131,22 @@ async def decide(
     if question is None:
         words = ", ".join(word for each in of_call for word in each.words)
         raise OperationRefused(f"the decision is one of {words}", code="invalid_decision")
-    body = encode_row(DecisionRow(given.decision, given.why[:LONGEST_WHY]))
+    body = encode_row(_check_decision(given, question))
     if not await asyncio.wrap_future(store.decide(id, question.key, body=body)):
         raise OperationRefused("someone else has decided", code="conflict")
     return question
+
+
+def _check_decision(given: DecisionRow, question: OpenQuestion) -> DecisionRow:
+    """Return the decision as it is written down; a form must fit what was asked."""
+    row = DecisionRow(given.decision, given.why[:LONGEST_WHY])
+    if question.elicitation is not None and given.decision == ANSWERS[0]:
+        form = check_form(question.elicitation, given.content or {})
+        if form.problems:
+            why = "; ".join(problem.message for problem in form.problems)
+            raise OperationRefused(f"the form does not fit: {why}", code="invalid_decision")
+        row.content = dict(form.content)
+    return row
 
 
 async def find_run(store: JournalStore, id: str, *, key_id: str | None = None) -> Claim:

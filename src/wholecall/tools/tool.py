@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 import pydantic_core
 
 from wholecall.arguments.describe import cut
-from wholecall.events import JSON, Call, Text
+from wholecall.arguments.validate import check
+from wholecall.events import JSON, Call, Problem, Text
 from wholecall.messages import Content, Media, Result, ToolSpec
 
 # Exceptions by which a tool says what the model should do.
@@ -126,6 +127,52 @@ def _arrive(arrived: asyncio.Future[None]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Elicitation:
+    """A question to the user, in the middle of a call: a form to fill in, or a page to visit."""
+
+    server: str
+    """The MCP server that asks."""
+    message: str
+    schema: Mapping[str, JSON] = field(default_factory=dict)
+    """The form: an object of texts, numbers, booleans and choices."""
+    url: str = ""
+    """The page. Then there is no form."""
+
+
+class Elicited(NamedTuple):
+    """The user's answer to an elicitation."""
+
+    action: Literal["accept", "decline", "cancel"]
+    """`cancel`: there was no answer."""
+    content: Mapping[str, JSON] = {}
+    """The form as it was filled in."""
+
+
+class Form(NamedTuple):
+    """A form as it was filled in, and what is wrong with it."""
+
+    content: Mapping[str, JSON]
+    problems: tuple[Problem, ...] = ()
+
+
+def check_form(asked: Elicitation, content: Mapping[str, JSON]) -> Form:
+    """Check an answer against the form. A text that says a number becomes one."""
+    if asked.url:
+        return Form({})
+    checked = check(dict(content), ToolSpec("form", asked.schema))
+    return Form(checked.value, checked.problems)
+
+
+Elicit: TypeAlias = Callable[[Elicitation], Awaitable[Elicited]]
+CANCELLED = Elicited("cancel")
+
+
+async def cancel_elicitation(_asked: Elicitation) -> Elicited:
+    """Answer where no user can be asked."""
+    return CANCELLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """A tool's information about the call that it serves."""
 
@@ -139,6 +186,8 @@ class Context:
     characters. May be called from any thread."""
     is_cancelled: Callable[[], bool] = field(default=lambda: False)
     """Returns True if the result is not awaited any more: a thread should check it now and then."""
+    elicit: Elicit = field(default=cancel_elicitation)
+    """Asks the user. The tool's time stands still meanwhile. In any event loop."""
 
 
 Runner: TypeAlias = Callable[[Mapping[str, JSON], Context], Awaitable[Result]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from proxy_server import Served, in_loop, proxying, upstream
+from wholecall.events import JSON, Text
 from wholecall.faults.fault_server import FaultServer
+from wholecall.messages import Result
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
@@ -27,10 +29,12 @@ from wholecall.proxy.config.schema import (
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.service_builder import RUNS_FILE
 from wholecall.tools.function_tool import make_tool
+from wholecall.tools.tool import Context, Elicitation, Tool
 
 QUESTION = [{"role": "user", "content": "Write to Ada."}]
 APPROVALS = "/inspector/api/approvals"
 WEBSITE = "https://chat.example.com"
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class Mailbox:
@@ -45,9 +49,33 @@ class Mailbox:
         return f"sent {len(body)} characters"
 
 
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"day": {"type": "string"}, "guests": {"type": "integer"}},
+    "required": ["day"],
+}
+
+
+def make_asking(mailbox: Mailbox) -> Tool:
+    """Return a tool that asks the user before it sends an email."""
+
+    async def ask_and_send(_: Mapping[str, JSON], context: Context) -> Result:
+        asked = Elicitation(server="post", message=f"Which day? {SECRET}", schema=FORM)
+        given = await context.elicit(asked)
+        if given.action == "accept":
+            mailbox.sent.append(json.dumps(given.content))
+        return Result((Text(given.action),))
+
+    return replace(make_tool(mailbox.send_email), run=ask_and_send)
+
+
 @asynccontextmanager
 async def approved(
-    folder: Path, *, inspector: InspectorConfig | None = None, keys: KeysConfig | None = None
+    folder: Path,
+    *,
+    inspector: InspectorConfig | None = None,
+    keys: KeysConfig | None = None,
+    asks: bool = False,
 ) -> AsyncIterator[tuple[Served, Mailbox]]:
     mailbox = Mailbox()
     async with FaultServer() as faults:
@@ -58,7 +86,8 @@ async def approved(
             limits=ServerLimits(keep_alive_seconds=0.1),
             inspector=inspector or InspectorConfig(enabled=True, bodies=True),
         )
-        tools = [make_tool(mailbox.send_email, approve=True)]
+        approving = make_tool(mailbox.send_email, approve=True)
+        tools = [make_asking(mailbox) if asks else approving]
         async with proxying(make_app(config, environ={}, tools=tools)) as served:
             yield served, mailbox
 
@@ -338,3 +367,87 @@ async def test_whoever_may_look_without_a_key_may_not_answer_without_one(tmp_pat
         no = {"approved": False}
         assert (await answer(served, waiting["id"], body=no, x_api_key=mine))[0] == 200
         await asked
+
+
+# ── What tools ask the user ─────────────────────────────────────────────────────────
+
+
+@in_loop
+async def test_a_tool_asks_in_the_page_and_goes_on_with_the_form(tmp_path: Path) -> None:
+    async with approved(tmp_path, asks=True) as (served, mailbox):
+        asked = asyncio.create_task(ask(served))
+        waiting = await until_waiting(served)
+        question = waiting["elicitation"]
+        assert (question["server"], question["schema"]) == ("post", FORM)
+        assert question["message"].startswith("Which day?")
+        assert SECRET not in question["message"]
+        assert waiting["decisions"] == ["accept", "decline"]
+        yes = {"approved": True}
+        assert (await answer(served, waiting["id"], body=yes))[0] == 400
+        wrong = {"decision": "accept", "content": {"guests": "many"}}
+        status, told = await answer(served, waiting["id"], body=wrong)
+        assert (status, "day" in told["error"]["message"]) == (400, True)
+        assert [row["id"] for row in await list_waiting(served)] == [waiting["id"]]
+        right = {"decision": "accept", "content": {"day": "Friday", "guests": 4}}
+        assert (await answer(served, waiting["id"], body=right))[0] == 200
+        status, _, _ = await asked
+        assert status == 200
+        assert [json.loads(each) for each in mailbox.sent] == [{"day": "Friday", "guests": 4}]
+
+
+DECLINED = [({"decision": "decline"}, "decline"), (None, "cancel")]
+
+
+@pytest.mark.parametrize(("body", "action"), DECLINED)
+@in_loop
+async def test_what_is_declined_or_not_answered_is_not_done(
+    body: Any, action: str, *, tmp_path: Path
+) -> None:
+    async with approved(tmp_path, asks=True) as (served, mailbox):
+        inspector = served.proxy.observers.inspector
+        assert inspector is not None
+        if body is None:
+            inspector.approving.seconds = 0
+        asked = asyncio.create_task(ask(served))
+        if body is not None:
+            waiting = await until_waiting(served)
+            assert (await answer(served, waiting["id"], body=body))[0] == 200
+        await asked
+        assert mailbox.sent == []
+        assert await until(lambda: _answers(served)) == [action]
+
+
+async def _answers(served: Served) -> list[str]:
+    async with served.http.get(f"{served.url}/inspector/api/runs") as response:
+        runs = (await response.json())["runs"]
+    if not runs:
+        return []
+    async with served.http.get(f"{served.url}/inspector/api/runs/{runs[0]['id']}") as response:
+        events = (await response.json())["events"]
+    return [event["action"] for event in events if event["type"] == "ElicitationAnswered"]
+
+
+@in_loop
+async def test_without_the_inspector_a_question_is_cancelled(tmp_path: Path) -> None:
+    async with approved(tmp_path, inspector=InspectorConfig(), asks=True) as (served, mailbox):
+        status, _, _ = await ask(served)
+        assert status == 200
+        assert mailbox.sent == []
+
+
+@in_loop
+async def test_a_question_is_only_for_the_key_of_its_run(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "keys.sqlite")
+    mine, _ = store.create(Key(id="", name="mine", tools=("*",), may_approve=True))
+    other, _ = store.create(Key(id="", name="other", tools=("*",), may_approve=True))
+    keys = KeysConfig(required=True)
+    async with approved(tmp_path, keys=keys, asks=True) as (served, mailbox):
+        asked = asyncio.create_task(ask(served, x_api_key=mine))
+        waiting = await until_waiting(served, authorization=f"Bearer {mine}")
+        assert await list_waiting(served, authorization=f"Bearer {other}") == []
+        body = {"decision": "accept", "content": {"day": "Friday"}}
+        assert (await answer(served, waiting["id"], body=body, x_api_key=other))[0] == 404
+        assert mailbox.sent == []
+        assert (await answer(served, waiting["id"], body=body, x_api_key=mine))[0] == 200
+        await asked
+        assert len(mailbox.sent) == 1

@@ -1,6 +1,7 @@
 // Calls that wait for a person, of all runs and processes that may be seen.
 
 import { arrange, chip, make } from "./dom.js";
+import { makeForm } from "./forms.js";
 import { showJson } from "./json_view.js";
 import { NoKey, post, read, Unreachable } from "./reading.js";
 
@@ -68,18 +69,25 @@ const ANSWERS = {
   done: { label: "It was carried out", kind: "" },
   not_done: { label: "It was not", kind: "" },
   rerun: { label: "Run it again", kind: "danger" },
+  accept: { label: "Send", kind: "primary" },
+  decline: { label: "Decline", kind: "" },
 };
 
 function makeCard(call) {
   const isOutcome = call.decisions.includes("done");
-  const asked = isOutcome ? "had begun before a crash: outcome unknown" : "waits for approval";
+  const question = call.elicitation ?? null;
+  const form = makeForm(question?.schema ?? {});
+  const waits = question ? "asks you" : "waits for approval";
+  const asked = isOutcome ? "had begun before a crash: outcome unknown" : waits;
   const title = `${call.name || "A call"} ${asked}`;
   const left = make("span", { class: "fact" });
-  const why = make("input", { hidden: isOutcome, "aria-label": `Why ${call.name} is denied; the model reads it`, placeholder: "why not (the model reads it)", maxlength: "500" });
+  const why = make("input", { hidden: isOutcome || question !== null, "aria-label": `Why ${call.name} is denied; the model reads it`, placeholder: "why not (the model reads it)", maxlength: "500" });
   const failed = make("p", { class: "message", role: "alert" });
   const answer = async (decision) => {
     try {
-      await post(`approvals/${encodeURIComponent(call.id)}`, { decision, why: decision === "deny" ? why.value : "" });
+      await post(`approvals/${encodeURIComponent(call.id)}`, {
+        decision, why: decision === "deny" ? why.value : "", content: decision === "accept" ? form.read() : {},
+      });
       leave(call.id);
       arrangeAll();
     } catch (error) {
@@ -91,9 +99,12 @@ function makeCard(call) {
   }, ANSWERS[word].label));
   const element = make("article", { class: "approval", role: "group", "aria-label": title },
     make("header", {}, make("h2", {}, make("code", {}, call.name || "?"), ` ${asked}`), chip(call.model), left),
+    question && make("p", { class: "question" }, `The server ${question.server} asks: ${question.message}`),
+    question?.url ? make("p", {}, make("a", { href: question.url, target: "_blank", rel: "noopener noreferrer" }, question.url)) : null,
     call.arguments
       ? showJson(call.arguments, { label: `Arguments of ${call.name}` })
       : make("p", { class: "soft" }, "The arguments are not shown, because inspector.bodies is off."),
+    form.element,
     make("div", { class: "row" }, buttons, why),
     failed);
   const tick = () => {
@@ -102,7 +113,7 @@ function makeCard(call) {
       return;
     }
     const rest = Math.max(0, Math.round(call.until - Date.now() / 1000));
-    left.textContent = `denied in ${Math.floor(rest / 60)}:${String(rest % 60).padStart(2, "0")}`;
+    left.textContent = `${question ? "cancelled" : "denied"} in ${Math.floor(rest / 60)}:${String(rest % 60).padStart(2, "0")}`;
   };
   tick();
   return { element, tick };

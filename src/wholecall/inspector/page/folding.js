@@ -68,6 +68,8 @@ function tellTakeover({ turn, worker, taken }) {
 }
 
 const WAITS = "waits for approval";
+const ASKS = "asks the user";
+const ANSWERS = { accept: "answered", decline: "declined", cancel: "not answered" };
 const grown = (before, event) => (event.whole ? event.text : before + event.text);
 
 // By the type of the event.
@@ -132,6 +134,8 @@ const FOLDS = {
     const lane = callOf(run, event.call.id, event);
     Object.assign(lane, { approval: event.approved ? "approved" : "denied", why: event.why ?? "" });
   },
+  ElicitationAsked: (run, event) => { callOf(run, event.call.id, event.at).approval = ASKS; },
+  ElicitationAnswered: (run, event) => { callOf(run, event.call.id, event.at).approval = ANSWERS[event.action]; },
   UpstreamRetried: (run, event) => { turnOf(run, event).notes.push(`asked again after ${event.delay} s`); },
   UpstreamFailed: (run, event) => { turnOf(run, event).faults.push({ kind: "upstream", message: event.error.message }); },
   Dropped: (run, event) => { run.dropped += event.events; },
@@ -167,7 +171,7 @@ export function totals(run) {
     calls: lanes.length,
     rejected: lanes.filter((lane) => lane.verdict === "rejected").length,
     statuses: countWords(lanes.map((lane) => lane.status).filter((status) => status && status !== "done")),
-    waiting: lanes.filter((lane) => lane.approval === WAITS && !lane.status).length,
+    waiting: lanes.filter((lane) => [WAITS, ASKS].includes(lane.approval) && !lane.status).length,
     input: sum("input_tokens"),
     output: sum("output_tokens"),
     seconds: run.over?.seconds ?? run.now,

@@ -241,7 +241,7 @@ function showLaneHead(lane, early) {
     chip(lane.verdict || "being built", verdictKind(lane)),
     lane.reason ? chip(lane.reason, "bad") : null,
     early ? chip("early start", "live", "the tool began before the stream ended") : null,
-    lane.approval ? chip(lane.approval, lane.approval === "approved" ? "good" : "odd") : null,
+    lane.approval ? chip(lane.approval, ["approved", "answered"].includes(lane.approval) ? "good" : "odd") : null,
     lane.recalled ? chip("recalled", "", "its result is from the journal: it did not run again") : null,
     lane.status ? chip(lane.status === "unknown" ? "outcome unknown" : lane.status, lane.status === "done" ? "good" : "bad", "how running it ended") : null,
     lane.attempt > 1 ? chip(`attempt ${lane.attempt}`, "odd") : null,

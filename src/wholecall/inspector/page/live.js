@@ -60,7 +60,7 @@ export class LiveView {
       run.heardAt = performance.now();
       for (const event of message.events) {
         apply(run, event);
-        if (event.type.startsWith("Approval")) lookForApprovals();
+        if (/^(Approval|Elicitation)/.test(event.type)) lookForApprovals();
       }
     }
     while (this.#runs.size > MOST_RUNS) this.#forgetOne();

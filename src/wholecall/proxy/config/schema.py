@@ -341,6 +341,8 @@ class McpTool:
     """Tools that are offered; `*` is a wildcard."""
     deny: Texts = ()
     """Tools that are not, although `allow` names them."""
+    elicitation: bool = True
+    """Let it ask the user while it runs a call: in the inspector's page."""
 
     def make_server(self) -> McpServer:
         """The server to open; `ValueError` if the settings do not go together."""

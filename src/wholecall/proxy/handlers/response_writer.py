@@ -15,6 +15,7 @@ from wholecall.agent.call_runner import CAPS
 from wholecall.agent.run import RunResult
 from wholecall.agent.run_events import (
     ApprovalAsked,
+    ElicitationAsked,
     RunEnded,
     RunEvent,
     ToolEnded,
@@ -537,6 +538,10 @@ def _describe_approval(event: ApprovalAsked) -> JSON:
     return {"type": "approval_asked", "id": event.call.id, "name": event.call.name}
 
 
+def _describe_elicitation(event: ElicitationAsked) -> JSON:
+    return {"type": "elicitation_asked", "id": event.call.id, "name": event.call.name}
+
+
 def _describe_run_end(event: RunEnded) -> JSON:
     return {"type": "run_ended", "stop": event.stop.value, "answered": not event.no_answer}
 
@@ -548,5 +553,6 @@ _PROGRESS: dict[type[RunEvent], Callable[[Any], JSON]] = {
     ToolReported: _describe_report,
     ToolEnded: _describe_end,
     ApprovalAsked: _describe_approval,
+    ElicitationAsked: _describe_elicitation,
     RunEnded: _describe_run_end,
 }

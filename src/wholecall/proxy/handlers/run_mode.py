@@ -14,7 +14,13 @@ from wholecall.agent.call_runner import ExecutorSettings
 from wholecall.agent.executor import Executor
 from wholecall.agent.loop import Loop
 from wholecall.agent.run import Plan, RunResult
-from wholecall.agent.run_events import ApprovalAsked, RunEvent, ToolEnded, ToolReported
+from wholecall.agent.run_events import (
+    ApprovalAsked,
+    ElicitationAsked,
+    RunEvent,
+    ToolEnded,
+    ToolReported,
+)
 from wholecall.events import Call
 from wholecall.journal.journal_rows import read_messages, write_messages
 from wholecall.journal.run_journal import RunJournal
@@ -31,7 +37,7 @@ from wholecall.proxy.observe.taps import ExchangeWatch, RunOpened
 from wholecall.storage import BlobStore
 from wholecall.tools.toolbox import Toolbox
 
-_BETWEEN_CHUNKS = (ToolReported, ToolEnded, ApprovalAsked)
+_BETWEEN_CHUNKS = (ToolReported, ToolEnded, ApprovalAsked, ElicitationAsked)
 
 
 class PatientExecutor(Executor):

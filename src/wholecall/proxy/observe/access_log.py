@@ -20,6 +20,8 @@ from wholecall.agent.call_runner import CAPS
 from wholecall.agent.run_events import (
     ApprovalAnswered,
     ApprovalAsked,
+    ElicitationAnswered,
+    ElicitationAsked,
     Resumed,
     RunEnded,
     Status,
@@ -331,6 +333,13 @@ class _Line:
         told = {"approved": event.approved, **self._quote(why=event.why)}
         self._tell("approval answered", name=_name(event.call.name), **told)
 
+    def _ask_user(self, event: ElicitationAsked) -> None:
+        name = _name(event.call.name)
+        self._tell("user asked", name=name, server=event.server, **self._quote(text=event.message))
+
+    def _answer_user(self, event: ElicitationAnswered) -> None:
+        self._tell("user answered", name=_name(event.call.name), action=event.action)
+
     # ── The upstream ────────────────────────────────────────────────────────────────
 
     def _retry_upstream(self, event: UpstreamRetried) -> None:
@@ -426,6 +435,8 @@ _READS = Reads(
         ToolAbandoned: _Line._abandon_tool,
         ApprovalAsked: _Line._ask_for_approval,
         ApprovalAnswered: _Line._answer_approval,
+        ElicitationAsked: _Line._ask_user,
+        ElicitationAnswered: _Line._answer_user,
         UpstreamRetried: _Line._retry_upstream,
         UpstreamFailed: _Line._fail_upstream,
         AnswerBegan: _Line._begin,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from starlette.routing import Route
 from wholecall.agent.approvals import Approval, Approvals
 from wholecall.agent.run_events import ToolEnded
 from wholecall.errors import UpstreamError
-from wholecall.events import Call, Grew, Reasoning, Rejected, Released, Text
+from wholecall.events import JSON, Call, Grew, Reasoning, Rejected, Released, Text
 from wholecall.inspector.approval_queue import (
     ApprovalQueue,
     DecidedCall,
@@ -34,7 +35,7 @@ from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_record import About, RecordedForm, make_id
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, LiveRuns, RunWriter
-from wholecall.journal.journal_rows import APPROVALS
+from wholecall.journal.journal_rows import ANSWERS, APPROVALS, CANCEL
 from wholecall.journal.run_journal import JournalStore, RunJournal
 from wholecall.proxy.config.schema import Config
 from wholecall.proxy.http.client_request import CALLER
@@ -52,6 +53,7 @@ from wholecall.proxy.observe.taps import (
     UpstreamRetried,
 )
 from wholecall.storage import StoreFailed
+from wholecall.tools.tool import Elicitation
 
 _LOG = logging.getLogger(__name__)
 _NOBODY = Approval(False, "nobody can be asked here")
@@ -86,7 +88,16 @@ class ApprovalRequests:
                 return _FAILED
             return Approval(row.decision == APPROVALS[0], row.why)
 
-        return Approvals(ask, seconds=self.seconds + _MARGIN)
+        one_by_one = asyncio.Lock()
+
+        async def elicit(call: Call, asked: Elicitation) -> Mapping[str, JSON] | None:
+            async with one_by_one:
+                row = await journal.await_answer(call, asked, until=until(), pace=PACE)
+            if row.decision == CANCEL:
+                raise TimeoutError(row.why)
+            return row.content or {} if row.decision == ANSWERS[0] else None
+
+        return Approvals(ask, elicitor=elicit, seconds=self.seconds + _MARGIN)
 
 
 def _find_end(seconds: float) -> float:

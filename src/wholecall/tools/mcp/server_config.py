@@ -54,6 +54,8 @@ class McpServer:
     """Tools that are offered, by the server's names; `*` is a wildcard."""
     deny: tuple[str, ...] = field(default=(), kw_only=True)
     """Tools that are not, although `allow` names them."""
+    elicitation: bool = field(default=True, kw_only=True)
+    """Let it ask the user while it runs a call."""
 
     def __post_init__(self) -> None:
         for holds, complaint in self._rules():
@@ -67,7 +69,7 @@ class McpServer:
             (not (self.url and (self.args or self.env)), "args and env belong to a command"),
             (not (self.command and self.headers), "headers belong to a url"),
             (
-                not self.url or _is_http(self.url),
+                not self.url or is_http(self.url),
                 "the url must be that of an HTTP endpoint",
             ),
             (
@@ -95,7 +97,8 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _is_http(url: str) -> bool:
+def is_http(url: str) -> bool:
+    """Return True for the address of a page or an endpoint."""
     try:
         address = urlsplit(url)
     except ValueError:

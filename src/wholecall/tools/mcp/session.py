@@ -7,8 +7,8 @@ import base64
 import binascii
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -20,6 +20,7 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp import MCPError
 from mcp.client import Client, IncomingMessage
+from mcp.client.session import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
@@ -31,10 +32,11 @@ from pydantic import TypeAdapter, ValidationError
 from wholecall.arguments.coerce import CoercionOptions
 from wholecall.arguments.describe import cut
 from wholecall.arguments.validate import check
+from wholecall.assembly.json_scanner import write_json
 from wholecall.errors import ToolServerFailed
 from wholecall.events import JSON, Text
 from wholecall.messages import Content, Media, Result, ToolSpec
-from wholecall.tools.mcp.server_config import McpServer, Restart
+from wholecall.tools.mcp.server_config import McpServer, Restart, is_http
 from wholecall.tools.mcp.stdio_transport import StderrTail, open_process
 from wholecall.tools.mcp.tool_definitions import (
     Definition,
@@ -46,7 +48,16 @@ from wholecall.tools.mcp.tool_definitions import (
     choose,
     read_definition,
 )
-from wholecall.tools.tool import MEDIA_BYTES, NO_OUTPUT, STRUCTURED_BYTES, add_note, to_result
+from wholecall.tools.tool import (
+    MEDIA_BYTES,
+    NO_OUTPUT,
+    STRUCTURED_BYTES,
+    Elicit,
+    Elicitation,
+    add_note,
+    cancel_elicitation,
+    to_result,
+)
 
 if TYPE_CHECKING:
     from mcp.client._transport import ReadStream, TransportStreams
@@ -259,7 +270,13 @@ PAGES = 100
 """Of a server's list of tools. A server could name a next page for ever."""
 _SUBSCRIBE_AGAIN = 5.0
 """Seconds before a lost subscription is opened again."""
-_ASKS_BACK = "the server wants to ask the user something, which is not possible here"
+_ASKS_BACK = "the server wants to ask something that is not possible here"
+_ROUNDS = 10
+"""Of questions in one call. A server could ask for ever."""
+_ROUND_PAUSE = 0.1
+"""Seconds before a call is continued that only waits for its server."""
+_QUESTION_CHARACTERS = 4096
+"""Of the message and of the form of a question; a longer one is not shown."""
 _Answer: TypeAlias = types.CallToolResult | types.InputRequiredResult
 _ANSWER: TypeAdapter[_Answer] = TypeAdapter(_Answer)
 # The answer did not come, which says nothing about what the tool did.
@@ -297,10 +314,13 @@ class ServerNews:
 class McpSession:
     """Asks a server, and reads what it answers."""
 
-    def __init__(self, client: Client, server: McpServer, *, news: ServerNews) -> None:
+    def __init__(
+        self, client: Client, server: McpServer, *, news: ServerNews, questions: Questions
+    ) -> None:
         self._session = client.session
         self._server = server
         self._news = news
+        self._questions = questions
         # A session that the server keeps for us, over HTTP. It may forget it.
         self._has_session = bool(server.url) and client.session.initialize_result is not None
 
@@ -318,7 +338,12 @@ class McpSession:
         return tuple(found)
 
     async def call(
-        self, definition: Definition, arguments: Mapping[str, JSON], *, report: Report
+        self,
+        definition: Definition,
+        arguments: Mapping[str, JSON],
+        *,
+        report: Report,
+        elicit: Elicit = cancel_elicitation,
     ) -> Result:
         """Run a tool. A cancellation is passed on to the server.
 
@@ -326,16 +351,41 @@ class McpSession:
         """
         params = types.CallToolRequestParams(name=definition.name, arguments=dict(arguments))
         try:
-            answer = await self._session.send_request(
-                types.CallToolRequest(params=params), _ANSWER, progress_callback=_forward(report)
-            )
+            with self._questions.asked_of(elicit):
+                answer = await self._call_repeatedly(params, report, elicit=elicit)
         except MCPError as error:
             return self._read_refusal(error)
         except ValidationError as error:
             raise self._lose("its answer was no result of a tool") from error
-        if isinstance(answer, types.InputRequiredResult):
+        if answer is None:
             return Result((Text(_ASKS_BACK),), failed=True)
         return read_answer(answer, output=definition.output)
+
+    async def _call_repeatedly(
+        self, params: types.CallToolRequestParams, report: Report, *, elicit: Elicit
+    ) -> types.CallToolResult | None:
+        """Call a tool, and continue the call with the answers to what its server asks.
+
+        Since 2026 a question is the result of a call, which is then sent again with the answer.
+        Return None if the server asks what cannot be answered here, or asks too often.
+        """
+        for _ in range(_ROUNDS):
+            answer = await self._session.send_request(
+                types.CallToolRequest(params=params), _ANSWER, progress_callback=_forward(report)
+            )
+            if isinstance(answer, types.CallToolResult):
+                return answer
+            asked = answer.input_requests or {}
+            if not asked:
+                await asyncio.sleep(_ROUND_PAUSE)
+            given: types.InputResponses = {}
+            for key, request in asked.items():
+                if not isinstance(request, types.ElicitRequest):
+                    return None
+                given[key] = await self._questions.ask(elicit, request.params)
+            update = {"input_responses": given or None, "request_state": answer.request_state}
+            params = params.model_copy(update=update)
+        return None
 
     def _read_refusal(self, error: MCPError) -> Result:
         if self._news.ended:
@@ -367,9 +417,11 @@ async def connect(
         if isinstance(message, types.ToolListChangedNotification):
             news.change_tools()
 
+    questions = Questions(server)
     client = Client(
         open_transport(server, signs, on_end=news.end),
         message_handler=hear,
+        elicitation_callback=questions.answer if server.elicitation else None,
         client_info=types.Implementation(name="wholecall", version=metadata.version("wholecall")),
         # A caller that lists the tools wants their current state.
         cache=None,
@@ -377,7 +429,7 @@ async def connect(
     async with client, anyio.create_task_group() as tasks:
         if _announces_changes(client):
             tasks.start_soon(partial(_subscribe, client, news, sleep=sleep))
-        yield McpSession(client, server, news=news)
+        yield McpSession(client, server, news=news, questions=questions)
         tasks.cancel_scope.cancel()
 
 
@@ -393,6 +445,74 @@ def _forward(report: Report) -> ProgressFnT:
         report({key: value for key, value in told.items() if value is not None})
 
     return forward
+
+
+# ── Questions to the user ───────────────────────────────────────────────────────────
+
+
+class Questions:
+    """What a server asks the user while it runs calls.
+
+    Before 2026 a question did not say which call it belongs to. It is put to the user only if one
+    call runs in this connection: what one user is asked must not be answered by another.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._callers: dict[object, tuple[Elicit, set[asyncio.Task[types.ElicitResult]]]] = {}
+
+    @contextmanager
+    def asked_of(self, elicit: Elicit) -> Iterator[None]:
+        """Let a call be the one whose user is asked. Its questions end with it."""
+        place, tasks = object(), set[asyncio.Task[types.ElicitResult]]()
+        self._callers[place] = (elicit, tasks)
+        try:
+            yield
+        finally:
+            del self._callers[place]
+            for task in tasks:
+                task.cancel()
+
+    async def answer(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        """Answer a question that came as a request of its own."""
+        del context  # it does not say which call asks
+        if len(self._callers) != 1:
+            return types.ElicitResult(action="cancel")
+        [(elicit, tasks)] = self._callers.values()
+        task = asyncio.create_task(self.ask(elicit, params))
+        tasks.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            tasks.discard(task)
+            task.cancel()
+        return types.ElicitResult(action="cancel") if task.cancelled() else task.result()
+
+    async def ask(self, elicit: Elicit, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Put a question to the user of a call."""
+        asked = self._read(params) if self._server.elicitation else None
+        if asked is None:
+            return types.ElicitResult(action="cancel")
+        given = await elicit(asked)
+        has_form = given.action == "accept" and not asked.url
+        # The SDK's own types of form fields are narrower than JSON; the schema was checked.
+        content: Any = dict(given.content) if has_form else None
+        return types.ElicitResult(action=given.action, content=content)
+
+    def _read(self, params: types.ElicitRequestParams) -> Elicitation | None:
+        """Return a question that can be shown."""
+        server, message = self._server.name, params.message
+        if isinstance(params, types.ElicitRequestURLParams):
+            asked = Elicitation(server=server, message=message, url=params.url)
+            shown = is_http(params.url) and len(message) + len(params.url) <= _QUESTION_CHARACTERS
+        else:
+            schema = params.requested_schema
+            asked = Elicitation(server=server, message=message, schema=schema)
+            size = len(message) + len(write_json(schema))
+            shown = size <= _QUESTION_CHARACTERS
+        return asked if shown else None
 
 
 # ── Changes of the list, since the protocol of 2026 ─────────────────────────────────

@@ -236,4 +236,5 @@ class _Runner:
         # It is looked up after the wait: a server that was started again has been listed again.
         if self.member.pinned.offered.get(self.definition.name) != self.definition:
             raise Failed(_WITHDRAWN)
-        return await connection.call(self.definition, arguments, report=context.report)
+        report, elicit = context.report, context.elicit
+        return await connection.call(self.definition, arguments, report=report, elicit=elicit)
