@@ -15,7 +15,7 @@ import house
 import walk
 
 LIMITS = {
-    "modules": 230,
+    "modules": 231,
     "small modules with one importer": 0,
     "public class names used twice": 0,
     "file names used twice": 0,

@@ -16,8 +16,10 @@ from typing import Annotated
 import typer
 
 from wholecall.cli.report import escape
+from wholecall.journal.postgres_server import name_server
 from wholecall.proxy.config.load import find_file, load
-from wholecall.proxy.http.api_keys import Key, KeyEntry, KeyStore
+from wholecall.proxy.config.schema import Config, find_shared_url
+from wholecall.proxy.http.api_keys import Key, KeyEntry, KeyStore, open_keys
 
 app = typer.Typer(
     help="Make, list and revoke the keys of the proxy's clients.",
@@ -122,7 +124,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
         concurrent=concurrent,
         expires=None if expires is None else time.time() + _read_span(expires),
     )
-    with closing(KeyStore(_find_path(config))) as store:
+    with closing(open_keys(_load(config))) as store:
         text, key = store.create(rights)
     typer.echo(f"{key.id}: {_tell_rights(key)}", err=True)
     typer.echo("This is the key. Store it now; it is not shown again:", err=True)
@@ -132,11 +134,13 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
 @app.command("list")
 def list_keys(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the keys and what they may do, the oldest first."""
-    path = _find_path(config)
-    with _open_store(path) as store:
+    loaded = _load(config)
+    with _open_store(loaded) as store:
         entries = [] if store is None else store.list()
     if not entries:
-        typer.echo(f"wholecall: there are no keys in {escape(path)}", err=True)
+        url = find_shared_url(loaded)
+        place = name_server(url) if url else loaded.keys.path
+        typer.echo(f"wholecall: there are no keys in {escape(place)}", err=True)
     for entry in entries:
         typer.echo(json.dumps(_describe(entry)) if as_json else escape(_tell(entry)))
 
@@ -147,7 +151,7 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
 
     Exit with status 1 if the key does not exist.
     """
-    with _open_store(_find_path(config)) as store:
+    with _open_store(_load(config)) as store:
         revoked = store is not None and store.revoke(id)
     if not revoked:
         typer.echo(f"wholecall: there is no active key {escape(id)}", err=True)
@@ -156,18 +160,17 @@ def revoke(id: IdArgument, *, config: ConfigOption = None) -> None:
 
 
 @contextmanager
-def _open_store(path: str) -> Iterator[KeyStore | None]:
+def _open_store(config: Config) -> Iterator[KeyStore | None]:
     """Open the key store, or yield None if its file does not exist; never create it."""
-    if not Path(path).exists():
+    if not find_shared_url(config) and not Path(config.keys.path).exists():
         yield None
         return
-    with closing(KeyStore(path)) as store:
+    with closing(open_keys(config)) as store:
         yield store
 
 
-def _find_path(config: Path | None) -> str:
-    loaded = load(find_file(config, os.environ), os.environ, without_keys=True)
-    return loaded.config.keys.path
+def _load(config: Path | None) -> Config:
+    return load(find_file(config, os.environ), os.environ, without_keys=True).config
 
 
 def _read_span(text: str) -> float:

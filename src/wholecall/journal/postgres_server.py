@@ -65,6 +65,25 @@ CREATE TABLE wholecall.workers (
     seen timestamptz NOT NULL, locked boolean NOT NULL
 );
 """,
+    """
+CREATE TABLE wholecall.keys (
+    digest bytea PRIMARY KEY, id text NOT NULL UNIQUE, rights text NOT NULL,
+    created double precision NOT NULL, revoked double precision
+);
+CREATE TABLE wholecall.pins (
+    server text NOT NULL, tool text NOT NULL, sha256 text NOT NULL, PRIMARY KEY (server, tool)
+);
+CREATE TABLE wholecall.texts (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, kind text NOT NULL,
+    kept_at double precision NOT NULL, text bytea NOT NULL
+);
+CREATE INDEX texts_by_age ON wholecall.texts (kind, kept_at);
+CREATE TABLE wholecall.names (
+    kind text NOT NULL, name text NOT NULL,
+    number bigint NOT NULL REFERENCES wholecall.texts ON DELETE CASCADE, PRIMARY KEY (kind, name)
+);
+CREATE INDEX names_by_number ON wholecall.names (number);
+""",
 )
 """Numbered from 1; each is one transaction."""
 _ADDRESS = "postgresql"

@@ -15,7 +15,6 @@ from contextlib import (
 )
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TextIO, TypeAlias
 
 from starlette.applications import Starlette
@@ -26,15 +25,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
+from wholecall.journal.postgres_storage import PostgresBlobs, PostgresSession
 from wholecall.journal.run_journal import JournalStore
 from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
-from wholecall.proxy.config.schema import Config, ServerLimits
+from wholecall.proxy.config.schema import Config, ServerLimits, find_shared_url
 from wholecall.proxy.handlers.background import BackgroundResponses
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
 from wholecall.proxy.handlers.response_store import ResponseOwners, ResponseStore
 from wholecall.proxy.handlers.run_mode import MixedTools
-from wholecall.proxy.http.api_keys import ANONYMOUS, Key, KeyStore, needs_keys
+from wholecall.proxy.http.api_keys import ANONYMOUS, Key, needs_keys, open_keys
 from wholecall.proxy.http.client_connection import ClientConnections
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
 from wholecall.proxy.http.rate_limits import RateLimits
@@ -71,9 +71,10 @@ from wholecall.proxy.routes.responses import (
 from wholecall.proxy.routes.responses_socket import ResponsesSocket
 from wholecall.proxy.routes.run_routes import RunRoutes
 from wholecall.proxy.service_builder import (
-    PINS_FILE,
-    PinFile,
+    RESPONSES_FILE,
+    STATE_FILE,
     Tools,
+    find_pins,
     make_models,
     make_runs,
     responses_path,
@@ -202,7 +203,7 @@ def make_app(
     """
     if isinstance(config, Config):
         config = Loaded(config=config, file=None, places={})
-    pins = PinFile(Path(config.config.keys.path).with_name(PINS_FILE))
+    pins = find_pins(config.config)
     box = Tools(tools, pins=pins)
     return Proxy(config, environ=environ, tools=box, models=models, around=around)
 
@@ -258,7 +259,7 @@ class Proxy:
         self._middleware = ProxyMiddleware(
             partial(_route, _Apps(direct, sockets, routed)),
             config,
-            keys=KeyStore(config.keys.path) if needs_keys(config) else None,
+            keys=open_keys(config) if needs_keys(config) else None,
             rate_limits=RateLimits(),
         )
         self._connect_observers()
@@ -310,7 +311,7 @@ class Proxy:
         async with AsyncExitStack() as undo:
             # The first key may have been made, or keys be required, since the start.
             new_keys = needs_keys(config) and not self._middleware.has_keys
-            keys = undo.enter_context(closing(KeyStore(config.keys.path))) if new_keys else None
+            keys = undo.enter_context(closing(open_keys(config))) if new_keys else None
             models = self._builder.make(config, self.models.by_name, same=same)
             for name in models.keys() - same - self._builder.given.keys():
                 undo.push_async_callback(models[name].close)
@@ -341,6 +342,9 @@ class Proxy:
     # ── Parts ───────────────────────────────────────────────────────────────────────
 
     def _make_blobs(self, config: Config) -> BlobStore:
+        url = find_shared_url(config)
+        if url:
+            return PostgresBlobs(PostgresSession(url), STATE_FILE)
         needed = _needs_state(self.models.by_name.values(), config)
         return BlobStore(state_path(config) if needed else None)
 
@@ -497,6 +501,7 @@ class Proxy:
             last_first.push_async_callback(self.work.close)
             last_first.callback(self.responses.close)
             last_first.callback(self._blobs.close)
+            last_first.callback(self._middleware.close)
             last_first.callback(self.runs.close)
             last_first.push_async_callback(self.models.close)
             self.background.hand_over()
@@ -520,10 +525,13 @@ def _needs_state(routes: Iterable[ModelRoute], config: Config) -> bool:
 
 def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
     """In memory; several processes hold finished responses in a file that they share."""
-    path = responses_path(config)
+    path, url = responses_path(config), find_shared_url(config)
+    shared = None if path is None else BlobStore(path)
+    if url and config.responses.kept_seconds > 0:
+        shared = PostgresBlobs(PostgresSession(url), RESPONSES_FILE)
     return ResponseStore(
         config.responses,
-        blobs=None if path is None else BlobStore(path),
+        blobs=shared,
         owners=ResponseOwners(blobs),
     )
 

@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeAlias
 
 from yarl import URL
 
-from wholecall.errors import ToolServerFailed
+from wholecall.errors import MissingExtra, ToolServerFailed
+from wholecall.journal.postgres_server import load_driver
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
     Config,
@@ -20,6 +21,7 @@ from wholecall.proxy.config.schema import (
     ConfigProblem,
     McpTool,
     Position,
+    find_shared_url,
 )
 from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.http.api_keys import find_key_trouble, needs_keys
@@ -69,9 +71,19 @@ def _check_models(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Config
 
 
 def _check_keys(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    why = find_key_trouble(loaded.config.keys.path) if needs_keys(loaded.config) else ""
+    in_file = needs_keys(loaded.config) and not find_shared_url(loaded.config)
+    why = find_key_trouble(loaded.config.keys.path) if in_file else ""
     if why:
         yield loaded.blame(_KEYS, why)
+
+
+def _check_journal(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
+    if not find_shared_url(loaded.config):
+        return
+    try:
+        load_driver()
+    except MissingExtra as missing:
+        yield loaded.blame(("journal", "url"), str(missing))
 
 
 def _check_responses(loaded: Loaded, _: Mapping[str, str]) -> Iterator[ConfigProblem]:
@@ -114,6 +126,7 @@ def _check_metrics(loaded: Loaded, environ: Mapping[str, str]) -> Iterator[Confi
 _CHECKS: tuple[Check, ...] = (
     _check_models,
     _check_keys,
+    _check_journal,
     _check_responses,
     _check_stores,
     _check_metrics,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from pathlib import Path as FilePath
 
 from wholecall.journal.postgres_journal import PostgresJournal
+from wholecall.journal.postgres_storage import PostgresSession
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded
@@ -21,12 +24,14 @@ from wholecall.proxy.config.schema import (
     Position,
     PythonTool,
     ToolConfig,
+    find_shared_url,
     reveal,
 )
 from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import ModelRoute
 from wholecall.proxy.observe.taps import sleep_and_tell
+from wholecall.storage import StoreFailed
 from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
@@ -34,6 +39,8 @@ from wholecall.tools.toolbox import import_tool
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.providers import find_upstream
 from wholecall.upstreams.retry import RetryPolicy
+
+_LOG = logging.getLogger(__name__)
 
 
 def load_functions(loaded: Loaded) -> tuple[Tool, ...]:
@@ -141,6 +148,58 @@ class PinFile:
         fresh.write_text(pins.to_json(), "utf-8")
         os.replace(fresh, self._path)
         self._kept = pins
+
+
+class SharedPins(PinFile):
+    """The pins in PostgreSQL: a new machine does not trust anew what it sees first."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._session = PostgresSession(url)
+
+    def read(self) -> Pins:
+        """Return the pins. While the server is away, no tool is trusted."""
+        try:
+            rows = self._session.ask("SELECT server, tool, sha256 FROM wholecall.pins")
+            self._session.close()
+        except StoreFailed as error:
+            _LOG.error("no MCP tool is offered, because the pins are unknown: %s", error.why)
+            return Pins(strict=True)
+        pins = Pins()
+        for server, tool, sha256 in rows:
+            pins = pins.pin(server, {tool: sha256})
+        self._kept = pins
+        return pins
+
+    def keep(self, pins: Pins) -> None:
+        """Write them down, if they have changed. What another machine has pinned stays."""
+        if pins == self._kept or pins.strict:
+            return
+        known = {(server, tool) for server, tools in self._kept.digests.items() for tool in tools}
+        rows = [
+            (server, tool, digest)
+            for server, tools in pins.digests.items()
+            for tool, digest in tools.items()
+            if (server, tool) not in known
+        ]
+        self._kept = pins
+        threading.Thread(target=self._write, args=(rows,), name="wholecall pins").start()
+
+    def _write(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        insert = "INSERT INTO wholecall.pins VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+        try:
+            with self._session.change() as database:
+                for row in rows:
+                    database.execute(insert, row)
+            self._session.close()
+        except StoreFailed as error:
+            _LOG.warning("the pins of MCP tools cannot be kept: %s", error.why)
+
+
+def find_pins(config: Config) -> PinFile:
+    """Return where the pins of MCP tools are kept."""
+    url = find_shared_url(config)
+    return SharedPins(url) if url else PinFile(Path(config.keys.path).with_name(PINS_FILE))
 
 
 # From a configuration to what is served.

@@ -73,6 +73,16 @@ MISTAKES = {
         '"listen", "models", "tools", "keys", "limits", "responses", "journal", "log", '
         '"metrics", "inspector"'
     ),
+    "journal: {url: mysql://db/runs}": (
+        '1: journal.url: "mysql://db/runs" is not a journal: write sqlite:FILE or postgresql://…'
+    ),
+    "journal: {url: 'sqlite:'}": (
+        '1: journal.url: "sqlite:" is not a journal: write sqlite:FILE or postgresql://…'
+    ),
+    "journal: {url: 'postgresql://me:secret@db/runs'}": (
+        "1: journal.url: a key must not be written in the file: "
+        "write ${NAME} and set the environment variable NAME"
+    ),
     # ── Ranges and words ──
     "listen: {port: 70000}": "1: listen.port: 70000 is not a whole number from 0 to 65535",
     "listen: {port: -1}": "1: listen.port: -1 is not a whole number from 0 to 65535",

@@ -19,6 +19,7 @@ from wholecall.proxy.config.schema import (
     LITERAL_KEY,
     REFERENCE,
     RESTART,
+    SERVERS,
     Config,
     ConfigProblem,
     McpTool,
@@ -35,8 +36,7 @@ from wholecall.upstreams.providers import PREFIXES
 from wholecall.upstreams.secrets import names_secret
 
 ANY_MODEL = "*"
-_SERVERS = ("postgresql", "postgres")
-_JOURNALS = ("sqlite", *_SERVERS)
+_JOURNALS = ("sqlite", *SERVERS)
 _HOST_NAME = re.compile(r"[\w-]+(\.[\w-]+)*\.?")
 _NO_HOST = re.compile(r"[/\s]")
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -130,10 +130,9 @@ def _journal(config: Config) -> Iterator[RuleBreach]:
     url = config.journal.url
     kind, _, place = reveal(url).partition(":")
     path = ("journal", "url")
-    if isinstance(url, str) and url and (kind not in _JOURNALS or not place):
-        yield RuleBreach(path, f"{url!r} is no journal: write sqlite:FILE or postgresql://…")
-    elif isinstance(url, str) and kind in _SERVERS and urlsplit(url).password:
-        yield RuleBreach(path, LITERAL_KEY)
+    if url and (kind not in _JOURNALS or not place):
+        shown = show(url) if isinstance(url, str) else "its value"
+        yield RuleBreach(path, f"{shown} is not a journal: write sqlite:FILE or postgresql://…")
 
 
 # ── Models ──────────────────────────────────────────────────────────────────────────

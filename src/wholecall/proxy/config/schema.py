@@ -137,6 +137,7 @@ LITERAL_KEY = (
 RESTART = "x-restart"
 """In the JSON schema: a running proxy cannot change the setting."""
 NEEDS_RESTART = Field(json_schema_extra={RESTART: True})
+_PASSWORD = re.compile(r"\w+://[^/@]*:[^/@]+@")
 _SPECIAL = re.compile(r"[\[?]")
 
 
@@ -162,6 +163,13 @@ def _fill(value: object, info: ValidationInfo) -> str | Secret:
 def _fill_key(value: object, info: ValidationInfo) -> Secret:
     filled = _fill(value, info)
     return filled if isinstance(filled, Secret) else Secret(filled)
+
+
+def _fill_address(value: object, info: ValidationInfo) -> str | Secret:
+    """Return an address; with a password in it, a secret."""
+    filled = _fill(value, info)
+    has_password = isinstance(filled, str) and _PASSWORD.match(filled) is not None
+    return Secret(reveal(filled)) if has_password else filled
 
 
 class Above0:
@@ -197,7 +205,9 @@ ApiKey: TypeAlias = Annotated[
 SecretTexts: TypeAlias = Mapping[
     str, Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
 ]
-_Address: TypeAlias = Annotated[str | Secret, PlainValidator(_fill, json_schema_input_type=str)]
+_Address: TypeAlias = Annotated[
+    str | Secret, PlainValidator(_fill_address, json_schema_input_type=str)
+]
 Mode: TypeAlias = Literal["gate", "run"]
 ForwardedRoute: TypeAlias = Literal[
     "audio", "batches", "completions", "embeddings", "files", "images", "moderations", "rerank"
@@ -440,9 +450,9 @@ class JournalConfig:
 
     url: Annotated[_Address, NEEDS_RESTART] = ""
     """Where runs are written down: `sqlite:<file>`, seen from the folder of the configuration file,
-    or `postgresql://…` for proxies on several machines, which then share their keys, pins and
-    stored responses there, too. A password only as `${NAME}`. Default: `wholecall-runs.sqlite`
-    beside the keys."""
+    or `postgresql://…` for proxies on several machines, which then share their keys (if they are
+    required), pins and stored responses there, too. A password only as `${NAME}`. Default:
+    `wholecall-runs.sqlite` beside the keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,6 +518,16 @@ class Config:
     """Figures for Prometheus."""
     inspector: InspectorConfig = field(default_factory=InspectorConfig)
     """The page that shows calls being built."""
+
+
+SERVERS = ("postgresql", "postgres")
+"""The kinds of addresses of a journal that several machines share."""
+
+
+def find_shared_url(config: Config) -> str:
+    """Return the address of the database that several machines share; empty if there is none."""
+    url = reveal(config.journal.url)
+    return url if url.partition(":")[0] in SERVERS else ""
 
 
 @cache

@@ -11,9 +11,11 @@ another process creates or revokes takes effect at most that much later.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -23,9 +25,11 @@ from pathlib import Path
 import msgspec
 
 from wholecall.errors import WholecallError
-from wholecall.proxy.config.schema import ANYTHING, Config, matches
-from wholecall.storage import damage, diagnose
+from wholecall.journal.postgres_storage import PostgresSession
+from wholecall.proxy.config.schema import ANYTHING, Config, find_shared_url, matches
+from wholecall.storage import StoreFailed, damage, diagnose
 
+_LOG = logging.getLogger(__name__)
 PREFIX = "wc_"
 """Distinguishes our keys from others, also for programs that scan for leaked keys."""
 FRESH_SECONDS = 2.0
@@ -192,9 +196,98 @@ class KeyStore:
         return KeyStoreFailed(f"the keys cannot be read or written: {why}")
 
 
+class SharedKeyStore(KeyStore):
+    """The keys in PostgreSQL, for proxies on several machines.
+
+    A request never waits for the server: the copy in memory is renewed in a thread. While the
+    server is away the copy stays in use, so a key that is revoked then is accepted until it is
+    back.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._valid = {}
+        self._looked_at = float("-inf")
+        self._is_known = False
+        self._renewing = threading.Lock()
+        self._session = PostgresSession(url)
+        self._renew()
+
+    def create(self, rights: Key) -> tuple[str, Key]:
+        """Make a key with these rights; its text is to be had only here."""
+        text = PREFIX + secrets.token_urlsafe(_KEY_BYTES)
+        digest = _digest(text)
+        key = replace(rights, id=f"key_{digest.hex()[:_ID_CHARACTERS]}")
+        row = (digest, key.id, msgspec.json.encode(key).decode(), self._clock())
+        with self._telling(), self._session.change() as database:
+            insert = (
+                "INSERT INTO wholecall.keys (digest, id, rights, created) VALUES (%s, %s, %s, %s)"
+            )
+            database.execute(insert, row)
+        self._renew()
+        return text, key
+
+    def list(self) -> list[KeyEntry]:
+        """Every key, the oldest first; revoked ones, too."""
+        query = "SELECT rights, created, revoked FROM wholecall.keys ORDER BY created, id"
+        with self._telling():
+            return [
+                KeyEntry(key=_decode(rights), created=created, revoked=revoked)
+                for rights, created, revoked in self._session.ask(query)
+            ]
+
+    def revoke(self, id: str) -> bool:
+        """Revoke a key; return False if no valid key has this id."""
+        query = "UPDATE wholecall.keys SET revoked = %s WHERE id = %s AND revoked IS NULL"
+        with self._telling(), self._session.change() as database:
+            changed = database.execute(query, (self._clock(), id)).rowcount
+        self._renew()
+        return bool(changed)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    def _refresh(self, now: float) -> None:
+        self._looked_at = now
+        threading.Thread(target=self._renew, name="wholecall keys", daemon=True).start()
+        if not self._is_known:
+            raise self._fail("the server has not answered yet")
+
+    def _renew(self) -> None:
+        """Read the keys anew, unless another thread does; keep the copy if that fails."""
+        if not self._renewing.acquire(blocking=False):
+            return
+        try:
+            query = "SELECT digest, rights FROM wholecall.keys WHERE revoked IS NULL"
+            rows = self._session.ask(query)
+            self._valid = {bytes(digest): _decode(rights) for digest, rights in rows}
+            self._is_known = True
+        except (StoreFailed, msgspec.MsgspecError) as error:
+            _LOG.warning("the keys cannot be read: %s", getattr(error, "why", error))
+        finally:
+            self._renewing.release()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreFailed as error:
+            raise self._fail(error.why) from error
+        except msgspec.MsgspecError as error:
+            raise self._fail(f"the rights of a key are not what was written: {error}") from error
+
+
+def open_keys(config: Config) -> KeyStore:
+    """Return the keys of a proxy; `KeyStoreFailed` if their file cannot be used."""
+    url = find_shared_url(config)
+    return SharedKeyStore(url) if url else KeyStore(config.keys.path)
+
+
 def needs_keys(config: Config) -> bool:
-    """Return True if keys are checked: they are required, or there are some."""
-    return config.keys.required or Path(config.keys.path).is_file()
+    """Return True if keys are checked: they are required, or there is a file of them."""
+    has_file = not find_shared_url(config) and Path(config.keys.path).is_file()
+    return config.keys.required or has_file
 
 
 def find_key_trouble(path: str) -> str:

@@ -289,6 +289,11 @@ class ProxyMiddleware:
         """True if there is a store of keys."""
         return self._keys is not None
 
+    def close(self) -> None:
+        """Give back the keys."""
+        if self._keys is not None:
+            self._keys.close()
+
     def find_key(self, id: str) -> Key | None:
         """Return the valid key of an id."""
         return None if self._keys is None else self._keys.find(id)
