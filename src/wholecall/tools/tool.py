@@ -148,19 +148,19 @@ class Elicited(NamedTuple):
     """The form as it was filled in."""
 
 
-class Form(NamedTuple):
+class FilledForm(NamedTuple):
     """A form as it was filled in, and what is wrong with it."""
 
     content: Mapping[str, JSON]
     problems: tuple[Problem, ...] = ()
 
 
-def check_form(asked: Elicitation, content: Mapping[str, JSON]) -> Form:
+def check_form(asked: Elicitation, content: Mapping[str, JSON]) -> FilledForm:
     """Check an answer against the form. A text that says a number becomes one."""
     if asked.url:
-        return Form({})
+        return FilledForm({})
     checked = check(dict(content), ToolSpec("form", asked.schema))
-    return Form(checked.value, checked.problems)
+    return FilledForm(checked.value, checked.problems)
 
 
 Elicit: TypeAlias = Callable[[Elicitation], Awaitable[Elicited]]
