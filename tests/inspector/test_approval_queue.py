@@ -14,7 +14,7 @@ from upstreams.fake_endpoint import in_loop
 from wholecall.errors import RunWaiting
 from wholecall.events import Call, Evidence
 from wholecall.inspector.approval_queue import ApprovalQueue, DecidedCall
-from wholecall.inspector.page_encoder import Plain, Quoting
+from wholecall.inspector.page_encoder import NoSecrets, Quoting
 from wholecall.journal.journal_rows import DecisionRow, Row
 from wholecall.journal.run_journal import RunJournal, RunRow, RunStatus
 from wholecall.journal.run_operations import LONGEST_WHY, OperationRefused
@@ -36,7 +36,7 @@ class Desk(ApprovalQueue):
     """A queue on a store, and a run that asks."""
 
     def __init__(self, store: SqliteJournal) -> None:
-        super().__init__(lambda: store, quoting=lambda: Quoting(True, Plain()))
+        super().__init__(lambda: store, quoting=lambda: Quoting(True, NoSecrets()))
         self.store = store
         self.journal = RunJournal(store, store.open_run(RUN).result())
         self.journal.request_id = "req_1"
@@ -155,6 +155,6 @@ async def test_a_question_that_cannot_be_read_is_left_to_its_run(tmp_path: Path)
 
 @in_loop
 async def test_without_a_journal_no_call_waits() -> None:
-    desk = ApprovalQueue(lambda: None, quoting=lambda: Quoting(True, Plain()))
+    desk = ApprovalQueue(lambda: None, quoting=lambda: Quoting(True, NoSecrets()))
     assert await desk.list_waiting(None) == []
     assert await desk.answer("any", YES, owner=None) is None

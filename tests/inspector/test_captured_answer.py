@@ -13,7 +13,7 @@ from inspector.recorded import Hider
 from wholecall.cli.recordings import load
 from wholecall.events import collect
 from wholecall.inspector.captured_answer import CapturedAnswer, read
-from wholecall.inspector.page_encoder import Plain
+from wholecall.inspector.page_encoder import NoSecrets
 from wholecall.protocols.reader import Chunk
 from wholecall.proxy.observe.redaction import Redactor
 
@@ -33,7 +33,7 @@ def write(
     for number, chunk in enumerate(chunks):
         answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
-    kept = answer.write(Hider(secret) if secret else Plain())
+    kept = answer.write(Hider(secret) if secret else NoSecrets())
     assert not secret or secret.encode() not in kept
     return read(kept) if kept else ""
 
@@ -171,7 +171,7 @@ def test_a_long_stream_is_compressed(tmp_path: Path) -> None:
     texts = [f"word {number} " for number in range(2000)]
     for number, text in enumerate(texts):
         answer.take(number / 20, frames(text))
-    kept = answer.write(Plain())
+    kept = answer.write(NoSecrets())
     assert len(kept) < 20_000
     assert play(read(kept), tmp_path) == "".join(texts)
     assert set(json.loads(read(kept))["pauses"][1:]) == {0.05}

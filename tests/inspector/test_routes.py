@@ -23,7 +23,7 @@ from upstreams.fake_endpoint import in_loop
 from wholecall.events import Grew, Inconsistent, Oddity, Opened, Text
 from wholecall.inspector import routes
 from wholecall.inspector.captured_answer import write_case
-from wholecall.inspector.page_encoder import Plain, Quoting
+from wholecall.inspector.page_encoder import NoSecrets, Quoting
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, LiveMessage, LiveRuns, Paces
@@ -160,7 +160,7 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
 async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet() -> None:
     async with inspecting() as inspector:
         tap = InspectorTap(inspector.store, inspector.live, paces=Paces(3600, 3600))
-        writer = tap.open(describing(), Quoting(bodies=True, hides=Plain()))
+        writer = tap.open(describing(), Quoting(bodies=True, hides=NoSecrets()))
         for event in STORY:
             writer.take(event)
         _, page, _ = await inspector.get("/api/runs")

@@ -346,7 +346,8 @@ class GrammarWithOpeners:
 
 TOKENS = ("<|", "<\uff5c")
 """The beginnings of a model's special tokens, which prose hardly holds."""
-_BEFORE_NAMES = ("functions.", "function", "default_api.", "tools.", "print", "call")
+# Words that may stand before the name of a tool; without an opener: `_BARE_OPENERS` of the engine.
+_CALL_WORDS = ("functions.", "function", "default_api.", "tools.", "print", "call")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +364,7 @@ class OfferedOnly:
         word = yield from machine.source.word(LONGEST_NAME)
         machine.source.rewind(place)
         machine.source.forget()
-        names = (*_BEFORE_NAMES, *filter(None, machine.offer or ()))
+        names = (*_CALL_WORDS, *filter(None, machine.offer or ()))
         begun = opener.removeprefix("\n")
         unfinished = opener[-1:].isalnum() or (begun.startswith("<") and begun.endswith(":"))
         plain = not unfinished and not begun.startswith(TOKENS)

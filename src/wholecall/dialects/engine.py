@@ -20,6 +20,15 @@ and try the next grammar. After that the decision stands: what breaks later is a
 its reason, never text, and never a second reading that happens to fit. Patterns are possessive,
 limits have names, and `tests/dialects/test_hostile.py` counts the work.
 
+Reading ahead is a promise about place and output, and all of it is made by six operations:
+
+    stream.bookmark    remember the text from here on
+    stream.rewind      go back to a bookmark: another grammar reads the same text
+    stream.forget      give the bookmark up: this text will not be read again
+    context.hold       write nothing for now: it is not decided whether this is a call
+    context.release    write what was held, as a guess: the text is over
+    context.drop       take back what was held: it was no call
+
 What the engine does not do: it proves nothing. A call that it delivers is a draft like any other;
 the assembler decides by its own evidence whether it is whole. So a grammar writes the brace that
 closes the arguments only when it has seen the end of the call, and a text that was cut leaves an
@@ -60,7 +69,8 @@ from wholecall.events import Reason, Reasoning, Text
 from wholecall.messages import Offer
 
 FENCE = "```"
-_BEFORE_NAMES = ("print(", "functions.", "default_api.", "tools.")
+# How a call without an opener of a format may begin.
+_BARE_OPENERS = ("print(", "functions.", "default_api.", "tools.")
 _MESSAGE = "<|start|>assistant"
 VOCABULARY_BYTES = 64 * 1024 * 1024
 """Bytes of the vocabularies that are kept: those of some hundred sets of tools."""
@@ -155,7 +165,7 @@ class Vocabulary:
             remnants=remnants,
             openers=Markers(tuple(grammars)),
             first=Markers(tuple(each[1:] for each in grammars if each.startswith("\n"))),
-            alone=Markers((*_BEFORE_NAMES, *(f"{name}(" for name in names if _fits(name)))),
+            alone=Markers((*_BARE_OPENERS, *(f"{name}(" for name in names if _fits(name)))),
             behind=Markers((*remnants, *begins)),
             marks=Markers((FENCE, *grammars, *reasoning, *texts, *dropped, *FOREIGN)),
             many=len(names) > MANY,

@@ -19,7 +19,7 @@ from wholecall.dialects.emulation.emulate import assembler_of, read_prompted
 from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import ProtocolError, WholecallError
 from wholecall.events import Delta, Event, OfChoice, Rejected, Released
-from wholecall.inspector.page_encoder import Fields, Hides
+from wholecall.inspector.page_encoder import Fields, SecretFilter
 from wholecall.protocols.decoder import read_json
 from wholecall.protocols.reader import Chunk, Reader, Tools, TurnAssembler
 from wholecall.upstreams.replay import Tape
@@ -256,7 +256,7 @@ class CapturedAnswer:
         self._chunks.clear()
         self._weighed = 0
 
-    def write(self, hides: Hides) -> bytes:
+    def write(self, hides: SecretFilter) -> bytes:
         """Return the answer to store, without secrets; nothing if that is impossible."""
         self.limit()
         if self._withheld or not self._protocol:
@@ -274,7 +274,7 @@ class CapturedAnswer:
             return None
         return pack(b"".join(cast(list[bytes], self._chunks)))
 
-    def _finds_secrets(self, packed: Packed, offer: bytes, *, hides: Hides) -> bool:
+    def _finds_secrets(self, packed: Packed, offer: bytes, *, hides: SecretFilter) -> bool:
         """Return True if a frame holds a secret; one cut over frames was found in the text."""
         around = packed.around.decode("utf-8", "replace")
         if not packed.texts:
@@ -301,7 +301,7 @@ class CapturedAnswer:
 
     # ── What has to be searched ─────────────────────────────────────────────────────
 
-    def _write_case(self, offer: bytes, hides: Hides) -> bytes:
+    def _write_case(self, offer: bytes, hides: SecretFilter) -> bytes:
         times = [at - self._began for at in self._times]
         try:
             contents = _play(self._chunks, times, streamed=self._streamed)

@@ -67,8 +67,8 @@ _TICKS = 1_000_000
 _NAME = re.compile(r"[\w.:/@*-]{1,128}")
 
 
-class Hides(Protocol):
-    """Knows secrets."""
+class SecretFilter(Protocol):
+    """Takes secrets out of texts."""
 
     def hide(self, text: str) -> str:
         """A text without secrets."""
@@ -80,8 +80,8 @@ class Hides(Protocol):
         """Return True if a secret is in one of many texts, each of whole lines."""
 
 
-class Plain:
-    """Knows none."""
+class NoSecrets:
+    """The filter where no secrets are known."""
 
     def hide(self, text: str) -> str:
         """The text as it is."""
@@ -101,7 +101,7 @@ class Quoting(NamedTuple):
 
     bodies: bool
     """True if texts, arguments and results may be shown at all."""
-    hides: Hides
+    hides: SecretFilter
     """Takes secrets out of texts."""
     names: dict[str, str] | None = None
     """Redacted names by their original; None: no cache. To be cleared when the secrets change."""

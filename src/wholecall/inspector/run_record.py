@@ -19,8 +19,8 @@ from wholecall.inspector.page_encoder import (
     ENCODERS,
     Encoders,
     Fields,
-    Hides,
     Quoting,
+    SecretFilter,
     encode_request,
 )
 from wholecall.messages import Request
@@ -295,7 +295,7 @@ class GrowingText:
 
     __slots__ = ("_hides", "_pieces", "_tail", "has_secrets")
 
-    def __init__(self, hides: Hides) -> None:
+    def __init__(self, hides: SecretFilter) -> None:
         self._hides = hides
         self._pieces: list[str] = []
         self._tail = ""
@@ -353,7 +353,7 @@ class GrowingTexts:
     Pieces that came at about the same time are joined before anything is made of them.
     """
 
-    def __init__(self, hides: Hides, *, most: int = MOST_GROWN) -> None:
+    def __init__(self, hides: SecretFilter, *, most: int = MOST_GROWN) -> None:
         self._hides = hides
         self._room = most
         self.left_out = 0

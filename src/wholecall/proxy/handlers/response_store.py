@@ -505,7 +505,8 @@ class ResponseParams:
 def read_params(
     store: ResponseStore, fields: Fields, *, key_id: str
 ) -> tuple[ResponseParams | None, Fields]:
-    """The terms of a request, and the request without them; None: nothing is held of it."""
+    """Return what a request says about its response, and the request without it; None: nothing is
+    held of it."""
     background, stored = _says(fields, "background"), is_stored(fields)
     if background:
         _check_background(store, stored=stored)
@@ -519,7 +520,7 @@ def read_params(
         fields = _continue_conversation(fields, conversation, background=background)
     elif not (stored and store.enabled):
         return None, fields
-    terms = ResponseParams(
+    params = ResponseParams(
         items=msgspec.json.encode(read_items(fields)),
         background=background,
         streamed=_says(fields, "stream"),
@@ -528,7 +529,7 @@ def read_params(
         conversation="" if conversation is None else conversation.id,
         added=added,
     )
-    return terms, _for_background(fields) if background else fields
+    return params, _for_background(fields) if background else fields
 
 
 def _check_background(store: ResponseStore, *, stored: bool) -> None:

@@ -26,8 +26,8 @@ from wholecall.inspector.page_encoder import ENCODERS as RUN_ENCODERS
 from wholecall.inspector.page_encoder import (
     Encoders,
     Fields,
-    Hides,
     Quoting,
+    SecretFilter,
     make_encoder,
     omit,
 )
@@ -140,7 +140,7 @@ class InspectorFeed:
         self,
         config: Config,
         *,
-        hides: Hides,
+        hides: SecretFilter,
         find_store: Callable[[], JournalStore | None] = lambda: None,
         on_approval: Callable[[ApprovalGiven], None] = lambda _: None,
     ) -> None:
