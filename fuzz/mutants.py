@@ -1053,6 +1053,13 @@ MUTANTS = [
         "tests/e2e/test_proxy_compaction.py",
     ),
     Mutant(
+        "a file that the upstream cannot read is replaced by words in the user's mouth",
+        "proxy/handlers/request_plan.py",
+        "    foreign = foreign_parts(request, protocol)\n    if not foreign:",
+        "    foreign = foreign_parts(request, protocol)\n    if True:",
+        "tests/e2e/test_proxy_foreign_content.py",
+    ),
+    Mutant(
         "a reference finds the items of another key",
         "proxy/handlers/response_store.py",
         "    held = store.find(key_id, response_id)\n    output",

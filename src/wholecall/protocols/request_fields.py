@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -431,6 +431,30 @@ def foreign_tools(request: Request, protocol: str) -> tuple[str, ...]:
     foreign = (tool.value for tool in request.native_tools if tool.protocol != protocol)
     types = (str(value.get("type")) for value in foreign)
     return tuple(dict.fromkeys(kind for kind in types if not kind.startswith(_SEARCH)))
+
+
+def foreign_parts(request: Request, protocol: str) -> tuple[str, ...]:
+    """Return the types of what users say that only another protocol's upstreams can read."""
+    parts = (part for each in request.messages if each.role is Role.USER for part in each.parts)
+    foreign = (part for part in parts if _is_foreign(part, protocol))
+    return tuple(dict.fromkeys(str(part.value.get("type") or "content") for part in foreign))
+
+
+def omit_foreign_parts(request: Request, protocol: str) -> Request:
+    """The same request without these parts, and without the messages that had no others."""
+    kept = [_omit_foreign(each, protocol) for each in request.messages]
+    return replace(request, messages=tuple(each for each in kept if each is not None))
+
+
+def _omit_foreign(message: Message, protocol: str) -> Message | None:
+    parts = tuple(part for part in message.parts if not _is_foreign(part, protocol))
+    if message.role is not Role.USER or len(parts) == len(message.parts):
+        return message
+    return replace(message, parts=parts) if parts else None
+
+
+def _is_foreign(part: Part, protocol: str) -> TypeGuard[Native]:
+    return isinstance(part, Native) and part.protocol != protocol
 
 
 def held_items(request: Request, protocol: str) -> Iterator[tuple[str, str]]:

@@ -648,9 +648,23 @@ def _read_media(block: Any, at: str) -> Media | Native:
     return Native(PROTOCOL, block)  # a file that Anthropic holds, or a document made of blocks
 
 
+def _read_found(part: Any, at: str) -> Text | Native:
+    """Read a search result as its text, if it has one."""
+    found = fit(part, shapes.FoundBlock, at=at)
+    texts = [each.text for each in found.content if each.text]
+    if not texts:
+        return Native(PROTOCOL, part)
+    return Text("\n".join([*filter(None, (found.title, found.source)), *texts]))
+
+
 _CONTENT = ContentForm(
     protocol=PROTOCOL,
     text="text",
     writers={"image": _write_image, "document": _write_document},
-    readers={"text": read_text, "image": _read_media, "document": _read_media},
+    readers={
+        "text": read_text,
+        "image": _read_media,
+        "document": _read_media,
+        "search_result": _read_found,
+    },
 )

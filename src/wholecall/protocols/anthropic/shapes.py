@@ -270,3 +270,17 @@ _SETTINGS: Mapping[str, Callable[[Any], str]] = {
     "display_height_px": "It is {} pixels high.".format,
     "max_characters": "At most {} characters of a file are shown.".format,
 }
+
+
+class FoundText(msgspec.Struct):
+    """A text of a search result."""
+
+    text: str = ""
+
+
+class FoundBlock(msgspec.Struct):
+    """A search result that the client gives the model."""
+
+    content: list[FoundText] = []
+    title: str = ""
+    source: str = ""

@@ -21,7 +21,12 @@ from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import ModelOptions, Native, Request, ToolKind
 from wholecall.protocols.registry import decode_request, find_dropped
-from wholecall.protocols.request_fields import foreign_tools, held_items
+from wholecall.protocols.request_fields import (
+    foreign_parts,
+    foreign_tools,
+    held_items,
+    omit_foreign_parts,
+)
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.protocols.tool_kinds import kinds_of
 from wholecall.proxy.config.check import ANY_MODEL
@@ -312,6 +317,7 @@ class RequestPlanner:
         if not same:
             _refuse_items(request.client, decoded)
         decoded, left_out = _leave_out(decoded, route)
+        decoded, hidden = _leave_out_parts(request.client, decoded, route=route)
         decoded = replace(
             decoded,
             model=route.model,
@@ -334,7 +340,7 @@ class RequestPlanner:
             params=read.params,
             bound=read.bound,
             dropped=find_dropped(protocol, route.upstream.protocol, request=decoded),
-            left_out=left_out,
+            left_out=(*left_out, *hidden),
         )
 
     async def _read_body(
@@ -556,6 +562,25 @@ def _leave_out(request: Request, route: ModelRoute) -> tuple[Request, tuple[str,
         raise UnreadableRequest(why, param="tool_choice" if chosen else "tools")
     kept = tuple(tool for tool in request.native_tools if tool.protocol == protocol)
     return replace(request, native_tools=kept), foreign
+
+
+def _leave_out_parts(
+    client: ClientProtocol, request: Request, *, route: ModelRoute
+) -> tuple[Request, tuple[str, ...]]:
+    """The same for what the user says: a file that only its provider holds, an approval for the
+    provider's own tool, and the like. Nothing is said in its place."""
+    protocol = route.upstream.protocol
+    foreign = foreign_parts(request, protocol)
+    if not foreign:
+        return request, ()
+    if route.settings.unsupported_tools == "refuse":
+        listed = ", ".join(map(repr, foreign))
+        why = (
+            f"the upstream of this model cannot be given {listed}: send the content itself, or "
+            f"set `models.{route.name}.unsupported_tools: drop`"
+        )
+        raise UnreadableRequest(why, param="input" if client.holds else "messages")
+    return omit_foreign_parts(request, protocol), foreign
 
 
 def _make_outgoing(
