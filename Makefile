@@ -104,8 +104,9 @@ test-fleet: $(STAMP) ## Run the tests that need PostgreSQL: journals and workers
 picture: $(STAMP) ## Take the picture of README anew: a scripted model, the real proxy, the real page
 	PYTHONPATH=tests $(BIN)/python tests/browser/picture.py docs/inspector.png
 
-eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 85 questions in each way, and write the tables
+eval: $(STAMP) ## Ask the default model (1.1 GB, pulled) 175 questions in each way, and write the tables
 	@$(BIN)/wholecall model pull
+	$(BIN)/python bench/eval/evaluate_answers.py --write
 	$(BIN)/python bench/eval/evaluate.py --write
 	$(BIN)/python bench/eval/evaluate.py --write --questions held-out
 

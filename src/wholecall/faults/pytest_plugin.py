@@ -128,7 +128,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     names = fnmatch.filter(SCENARIOS, pattern)
     if not names:
         raise pytest.UsageError(
-            f"{_OPTION}: no scenario fits {pattern!r}; `wholecall faults list` shows their names"
+            f"{_OPTION}: no scenario fits {pattern!r}; `wholecall faults list` shows their names, "
+            f"and `{_OPTION}='*'` before a file runs all"
         )
     metafunc.parametrize(_FIXTURE, names, indirect=True, ids=names)
 
