@@ -44,7 +44,7 @@ PARALLEL := -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference docs bench fuzz chaos mutants dist lock clean python-version free-port
+.PHONY: help run test coverage test-clients test-agents test-small-agents test-model test-small-model test-browser test-fleet picture eval lint format reference docs bench fuzz chaos soak mutants dist lock clean python-version free-port
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -134,11 +134,16 @@ bench: $(STAMP) $(PEERS_STAMP) ## Run every benchmark: the numbers that the docs
 		echo 'valgrind is needed, and apt-get could not install it: install it and try again.' >&2; exit 1; }
 	@set -e; for script in $(BENCHES); do echo "== $$script"; $(BIN)/python "$$script"; done
 
-fuzz: $(STAMP) ## Cut streams at random places and look for a broken law
-	$(BIN)/python fuzz/cuts.py
+fuzz: $(STAMP) ## Cut streams at every byte, mutate streams and request bodies, look for a broken law (MINUTES=1)
+	$(BIN)/python fuzz/cuts.py $(if $(CI),--step 97)
+	$(BIN)/python fuzz/mutated.py --minutes $(or $(MINUTES),1)
 
-chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, and audit what began (MINUTES=1.5 STORE=sqlite|postgres)
+chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, audit what began, and attack it (MINUTES=1.5 STORE=sqlite|postgres)
 	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),1.5) --store $(or $(STORE),sqlite)
+	$(BIN)/python fuzz/attacks.py
+
+soak: $(STAMP) ## Load a real proxy: steady streams, idle clients, bursts, faults and reloads (MINUTES=4)
+	$(BIN)/python fuzz/soak.py --minutes $(or $(MINUTES),4)
 
 mutants: $(STAMP) ## Take the guards out one at a time and see the tests fail
 	$(BIN)/python fuzz/mutants.py

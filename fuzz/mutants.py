@@ -46,6 +46,20 @@ MUTANTS = [
         "tests/proxy/http/test_uvicorn_protocol_in_line.py",
     ),
     Mutant(
+        "slow readers: all that came of an answer is copied for them",
+        "upstreams/http_connection.py",
+        "        if len(data) > TAKEN_BYTES:",
+        "        if False:",
+        "tests/upstreams/test_http_connection.py",
+    ),
+    Mutant(
+        "a body beyond the stack is our own error",
+        "protocols/registry.py",
+        "    except UNREADABLE:\n        return {}",
+        "    except UnknownProtocol:\n        return {}",
+        "tests/protocols/test_registry_detect.py",
+    ),
+    Mutant(
         "large conversations are read in the event loop",
         "agent/turn.py",
         "    if len(parts) + len(request.tools) > MANY_PARTS:\n        return True\n",

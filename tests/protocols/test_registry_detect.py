@@ -104,3 +104,9 @@ def test_every_registered_protocol_can_be_detected() -> None:
 )
 def test_events_are_known_by_how_they_begin(body: bytes, expected: bool) -> None:
     assert begins_events(body) is expected
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
+def test_what_is_nested_beyond_the_stack_is_no_answer(body: bytes) -> None:
+    assert not is_whole(body)
+    assert detect(body) is None

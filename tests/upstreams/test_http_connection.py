@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from wholecall.upstreams.http_connection import (
     INFLATED_BYTES,
     MOST_HEAD_BYTES,
+    TAKEN_BYTES,
     AnswerParser,
     NotHttp,
 )
@@ -396,3 +397,18 @@ def test_parts_of_a_body_may_be_as_many_as_they_like() -> None:
         for piece in (b"1", b"\r\n", b"a", b"\r\n"):
             incoming.feed(piece)
     assert len(incoming.take()) == MOST_HEAD_BYTES
+
+
+@pytest.mark.parametrize("size", [0, 1, TAKEN_BYTES, TAKEN_BYTES + 1, 4 * TAKEN_BYTES + 7])
+def test_a_body_is_taken_in_pieces(size: int) -> None:
+    incoming = AnswerParser()
+    body = bytes(at % 251 for at in range(size))
+    incoming.feed(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + body)
+    assert incoming.over
+    assert incoming.untaken == size
+    pieces = []
+    while piece := incoming.take():
+        pieces.append(piece)
+        assert incoming.untaken == size - sum(map(len, pieces))
+    assert b"".join(pieces) == body
+    assert max(map(len, pieces), default=0) <= TAKEN_BYTES

@@ -14,10 +14,10 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from wholecall.errors import ProtocolError, UnknownProtocol
+from wholecall.errors import UnknownProtocol
 from wholecall.events import Event, Oddity
 from wholecall.messages import NO_OPTIONS, Choice, EncodedChoice, Request, ToolSpec, read_choice
-from wholecall.protocols.decoder import Payload, PayloadDecoder, plain, read_json
+from wholecall.protocols.decoder import UNREADABLE, Payload, PayloadDecoder, plain, read_json
 from wholecall.protocols.history import Target
 from wholecall.protocols.request_fields import name_calls, omit_offers, refuse
 from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
@@ -237,7 +237,7 @@ def begins_events(body: bytes) -> bool:
 def _read_fields(payload: Payload) -> dict[str, Any]:
     try:
         value = read_json(payload)
-    except ProtocolError:
+    except UNREADABLE:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -180,7 +180,10 @@ def find_cause(error: OSError) -> str:
 MOST_HEAD_BYTES = 64 * 1024
 """Bytes of a status line and its headers, and of what comes between and after the parts of a body.
 The longest, with policies and cookies, have a tenth."""
-INFLATED_BYTES = 1024 * 1024
+TAKEN_BYTES = 64 * 1024
+"""Bytes of a body that are read at a time. Each reader makes some copies of them, and keeps those
+while its own client is slow."""
+INFLATED_BYTES = TAKEN_BYTES
 """Bytes to inflate from a compressed body at a time: a few bytes may become gigabytes."""
 _INTERIM = range(100, 200)
 _EITHER_FORM = 32 + zlib.MAX_WBITS
@@ -280,7 +283,10 @@ class AnswerParser:
         pieces = self._pieces
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
-        self.untaken = 0
+        if len(data) > TAKEN_BYTES:
+            data, rest = data[:TAKEN_BYTES], data[TAKEN_BYTES:]
+            pieces.append(rest)
+        self.untaken -= len(data)
         return data
 
     def _take_inflated(self, inflating: _Inflating) -> bytes:
@@ -416,7 +422,7 @@ class _Inflating:
 # arrived since. Setting a timer for every read, or even every request, costs more than reading.
 
 
-MOST_UNREAD_BYTES = 256 * 1024
+MOST_UNREAD_BYTES = 64 * 1024
 """Bytes of a body that may wait to be read. Beyond that, no more are taken from the socket."""
 SENT_BYTES = 64 * 1024
 """Bytes of a request that are sent at a time. The loop accepts any number of them, but copies and

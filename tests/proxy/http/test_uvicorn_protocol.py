@@ -325,3 +325,24 @@ async def test_who_says_nothing_when_the_server_ends_is_left(
         reader, writer = await talk(port, b"")
     assert await reader.read() == b""
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET http://[/ HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET \xff HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET / HTTP/3.7\r\nhost: a\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET a:b:c HTTP/1.1\r\nhost: a\r\n\r\n",
+    ],
+)
+@in_loop
+async def test_an_address_that_cannot_be_read_is_refused(
+    said: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(App()) as port:
+        reader, writer = await talk(port, said)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+    assert not [record for record in caplog.records if record.exc_info]

@@ -229,11 +229,12 @@ class TimedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and any(name == _UPGRADE for name, _ in self.headers):
             self._is_read_again = True
             return
-        self._in_headers, self._in_body = False, True
+        self._in_headers = False
         self._empty_bytes = 0
         self._late_headers.stop()
         before = self.cycle
-        super().on_headers_complete()
+        super().on_headers_complete()  # it may refuse the address
+        self._in_body = True
         self.headers = _NOWHERE
         if self.pipeline:
             self._let_wait(before)
