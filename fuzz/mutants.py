@@ -983,6 +983,20 @@ MUTANTS = [
         "tests/dialects/test_rescue.py",
     ),
     Mutant(
+        "a call in a message of the model to itself runs",
+        "dialects/engine.py",
+        "opener in self._words.private",
+        "False",
+        "tests/dialects/grammars/test_tag_calls.py",
+    ),
+    Mutant(
+        "a call in a message to the user runs",
+        "dialects/grammars/tag_calls.py",
+        "not end or text.strip() in _PEOPLE",
+        "not end",
+        "tests/dialects/grammars/test_tag_calls.py",
+    ),
+    Mutant(
         "an announced dialect: a call of another format runs in the midst of a sentence",
         "dialects/engine.py",
         "self._reading is CallPosition.AGREED and mark in self._words.foreign",

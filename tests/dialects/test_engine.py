@@ -23,6 +23,8 @@ TO_FIND = (
     '<|start|>assistant to=find<|message|><atem:function_calls><atem:invoke name="find">'
     '<atem:parameter name="query">x</atem:parameter></atem:invoke></atem:function_calls>'
 )
+NAMELESS = f'{{"arguments": {{"a": "{"x" * 300}"}}}}'
+
 ROWS = [
     ("nothing", "hermes", "", ""),
     ("prose is text", "hermes", "Hello <b> & </b>", "'Hello <b> & </b>'"),
@@ -60,7 +62,11 @@ ROWS = [
     ("so is its closing tag", "hermes", "the `</think>` tag", "'the `</think>` tag'"),
     ("and the end of a call", "hermes", "the `</tool_call>` tag", "'the `</tool_call>` tag'"),
     ("a code span at the end of reasoning", "hermes", "use `x`</think>so", "~use `x` | 'so'"),
+    ("a long object in reasoning that is no call", "hermes", f"<think>a <tool_call>{NAMELESS}</tool_call> b</think>c", f"~a <tool_call>{NAMELESS}</tool_call> b | 'c'"),
     # fences
+    ("an object in a fence, announced", "hermes", '```json\n{"name": "find", "arguments": {"query": "x"}}\n```', CALL),
+    ("an object in a fence, announced, then prose", "hermes", '```json\n{"name": "find", "arguments": {"query": "x"}}\n```\nso', '\'```json\n{"name": "find", "arguments": {"query": "x"}}\n```\nso\''),
+    ("a call that is the whole answer, announced", "hermes", 'find(query="x")', CALL),
     ("an example in a fence", "hermes", f"So:\n```\n{FIND}\n```\nok", f"'So:\n```\n{FIND}\n```\nok'"),
     ("a fence without an end", "hermes", f"So:\n```\n{FIND}", f"'So:\n```\n{FIND}'"),
     ("a fence that is the whole answer", "hermes", f"```\n{FIND}\n```\n", CALL),

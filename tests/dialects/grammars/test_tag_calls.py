@@ -78,6 +78,7 @@ ROWS = [
     ("Muse to the user, unannounced", "auto", f"to=user<|message|>{ATEM}", f"'{ATEM}'"),
     ("Muse to itself without an end", "muse_atem", f"to=self<|message|>{ATEM}", f"~{ATEM}"),
     ("Muse to itself without an end, unannounced", "auto", f"to=self<|message|>{ATEM}", f"~{ATEM}"),
+    ("Muse to itself, with a blank", "muse_atem", f"to= self<|message|>{ATEM}", f"'to= self<|message|>{ATEM}'"),
     ("Muse to itself and then to a tool", "muse_atem", f"to=self<|message|>{ATEM}<|start|>assistant to=find<|message|>{ATEM}", f"{CALL} | ~{ATEM}"),
     ("Muse to itself and then to the user", "muse_atem", "to=self<|message|>so<|start|>assistant to=user<|message|>so<|eot|>", "~so | 'so'"),
     ("Muse to itself", "muse_atem", f"<|start|>assistant to=self<|message|>{ATEM}<|eom|>so", f"~{ATEM} | 'so'"),
