@@ -3,7 +3,7 @@
 Three kinds of marks quote what follows them:
 
 - *Blocks* last until they are closed: code fences, HTML comments, `<pre>`, `<think>`, CDATA,
-  LaTeX's `verbatim`, a straight quotation mark alone on its line.
+  LaTeX's `verbatim`, a straight quotation mark or a backtick alone on its line.
 - *Quotation marks* with a different closing mark (`“ ”`, `« »`, `「 」`) last until then, or until
   the paragraph ends.
 - *Marks of a line* last to its end at most: the `>` of a block quote, the `//` or `#` of a comment,
@@ -28,7 +28,10 @@ _TAIL = 32
 
 _DEEPEST = 16
 """The deepest nesting of quotation marks. A text with more has lost count."""
-_TAGS = "pre|code|blockquote|samp|xmp|listing|textarea|think|thinking"
+_TAGS = (
+    "pre|code|blockquote|quote|samp|kbd|xmp|listing|textarea"
+    "|think|thinking|thought|reasoning|reflection|scratchpad"
+)
 _ENVIRONMENTS = r"(?:verbatim|Verbatim|lstlisting|minted|alltt|quote|quotation|comment)\*?"
 # The marks of many languages; some of them look alike on purpose.
 _CLOSERS = dict(
@@ -51,7 +54,7 @@ _PREFIX = r"(?:[ \t>]|(?:[-*+]|\d{1,9}[.)])[ \t])*+"
 _FENCE = re.compile(rf"{_PREFIX}(?P<fence>`{{3,}}(?!.*`)|~{{3,}})")
 _LINE_PREFIX = re.compile(_PREFIX)
 _COMMENT = re.compile(r"[ \t]*+(?://|#|/\*)")
-_QUOTE_LINES = frozenset({'"', "'", '"""', "'''"})
+_QUOTE_LINES = frozenset({'"', "'", '"""', "'''", "`", "``"})
 """Lines that begin a quotation, and end the one that they began."""
 _BEFORE_TAGS = re.compile(rf"{_PREFIX}(?:<[^<>]*>[ \t]*+)*+\Z")
 """A tag begins a block if nothing but other tags precedes it on its line; elsewhere it is only
