@@ -173,6 +173,8 @@ class UpstreamError(WholecallError):
         """The beginning of what it said, without secrets."""
         self.quoted = ""
         """The model's answer, if the upstream could not parse the call in it and quotes it."""
+        self.words = message
+        """The upstream's own words, without its address."""
         self.attempts = 1
         """The number of failed attempts to begin the answer."""
         self.ran: tuple[Call, ...] = ()

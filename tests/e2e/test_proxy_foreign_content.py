@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from any_upstream import UPSTREAMS, in_front_of
 from proxy_server import in_loop
@@ -109,3 +110,21 @@ async def test_a_search_result_is_its_text(prefix: str) -> None:
         assert status == 200, answer
         sent = json.dumps(it.sent[-1])
         assert all(word in sent for word in ("example.org/a", "Guide", "Press the button."))
+
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+@in_loop
+async def test_a_model_that_is_asked_again_is_not_shown_the_address_of_its_server() -> None:
+    quoted = {"message": 'Failed to parse input at pos 0: <tool_call>\n{"name": "f", "argu'}
+    async with in_front_of("openai", reask=1) as it:
+        it.says = web.json_response({"error": quoted}, status=500)
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [TOOL]}
+        status, _, _ = await it.served.post("/v1/chat/completions", body)
+        told = json.dumps(it.sent[-1])
+        assert (status, len(it.sent), "Failed to parse" in told) == (502, 2, True)
+        assert "127.0.0.1" not in told

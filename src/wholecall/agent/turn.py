@@ -257,7 +257,7 @@ class Turn:
             if not error.quoted or not sent.request.tools:
                 raise
             quoting = Answer(protocol=protocol, chunks=once(b""), streamed=False)
-            rest = sent.make_reader(quoting).read_quoted(error.quoted, str(error))
+            rest = sent.make_reader(quoting).read_quoted(error.quoted, error.words)
         self._take(rest)
         waiting = tuple(event.call for event in rest if isinstance(event, Released))
         message = answer_message([_as_said(event) for event in self._events], protocol)

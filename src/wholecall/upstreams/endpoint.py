@@ -322,6 +322,7 @@ def refuse(
         code=_first(_find_codes(said)) or _name(status, said),
         body=cut(text, _LONGEST_BODY),
     )
+    error.words = cut(message, _LONGEST_MESSAGE)
     error.quoted = quoted_answer(message, _find_error(said))
     # The model answered: the same request would only bring a mistake of the same kind.
     repeatable = not error.quoted and is_repeatable(status, headers)
