@@ -26,7 +26,7 @@ LIMITS = {
     "functions nested deeper than 3": 0,
     "classes with more than 14 fields": 0,
     "fields of the widest class": 14,
-    "lines of code": 53000,
+    "lines of code": 53300,
     "odd words in 1,000 of comments": 0.3,
     "odd words in 1,000 of docs": 1.2,
     "docstrings of 100 that ask": 0.5,

@@ -137,7 +137,7 @@ class ElicitationAsked(Value, frozen=True):
 
 
 class ElicitationAnswered(Value, frozen=True):
-    """The user answered, or nobody did."""
+    """The user answered, or did not."""
 
     call: Call
     action: str

@@ -175,7 +175,7 @@ class _Reader:
             return self._match_listed(place, text) or read_text(text, types)
         # The content is meant if only that fits: `"celsius"` for a listed celsius. Where both
         # would fit, the quotes are a part of the text. Where no text may stand, they say nothing
-        # about a number; a text in a text is not looked for deeper.
+        # about a number; a text in a text is not searched deeper.
         parsed = parse(text)
         content = parsed.value if isinstance(parsed, Parsed) else None
         if not isinstance(content, str) or self._fits(place, content):

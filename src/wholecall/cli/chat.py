@@ -147,7 +147,7 @@ def read_text(read: Callable[[str], str] = input) -> str | None:
         return "\n".join(_read_continued(line, read)).strip()
     except EOFError:
         if sys.stdin.isatty():
-            print()  # noqa: T201 - the shell goes on in a line of its own
+            print()  # noqa: T201 - the shell continues in a line of its own
         return None
 
 
@@ -243,7 +243,7 @@ async def _next_line() -> str:
     try:
         await readable.wait()
     except asyncio.CancelledError:
-        print()  # noqa: T201 - Ctrl-C stands in the line of the question
+        print()  # noqa: T201 - Ctrl-C is in the line of the question
         raise
     finally:
         loop.remove_reader(sys.stdin)

@@ -122,7 +122,7 @@ def show(
 @app.command()
 def resume(id: IdArgument, *, journal: JournalOption = None, config: ConfigOption = None) -> None:
     """Let a run go on that waits: its tool is there again, say. A running proxy or worker takes a
-    background run up; another one goes on when its client sends its request again."""
+    background run up; another one continues when its client sends its request again."""
     with _open(journal, config) as store:
         _ask(lambda: find_run(store, id))
         _ask(lambda: release(store, id))

@@ -267,14 +267,14 @@ _VALUES: dict[Notation, str] = {
 _THEN = "Then stop. The next message has the results{marked}.\n"
 _RULES = "{rules}"
 
-# Without it, a small model goes on with calls, or repeats what it was told about the last one.
+# Without it, a small model writes further calls, or repeats the feedback on the last one.
 _ANSWER_NOW = (
     "You called tools, and their results are in the conversation. No tool can be called any more. "
     "Answer the question now from these results, in plain words and whole sentences."
 )
 _REPLY = ' Your answer is one JSON object: {"reply": "…"}'
 
-# Asked for the sum of two temperatures, a small model adds two that it made up; shown a question in
+# For the sum of two temperatures, a small model adds two that it made up; shown a question in
 # steps, it looks them up first. In tags it describes calls then.
 _STEPS = """\
 Never make up a value. Where a call needs one that you do not have, first call the tool that tells \

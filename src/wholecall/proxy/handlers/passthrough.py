@@ -101,7 +101,7 @@ class UpstreamPipe:
 
     def fail(self, error: OSError) -> UpstreamError:
         """Return the error for a failed connection. It names the address and the reason, for the
-        log; a client is told without the address."""
+        log; the address is hidden from clients."""
         said = self.endpoint.hide_secrets(_describe(error, self.endpoint.place))
         return UpstreamError(said, code=judge(error).code)
 
