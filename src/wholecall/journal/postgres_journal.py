@@ -47,8 +47,14 @@ from wholecall.journal.run_journal import (
     RunRow,
     RunStatus,
     StoredFrames,
+    is_lazy,
 )
-from wholecall.journal.sqlite_journal import KEPT_SECONDS, find_journal
+from wholecall.journal.sqlite_journal import (
+    GATHER_SECONDS,
+    KEPT_SECONDS,
+    LAZY_SECONDS,
+    find_journal,
+)
 from wholecall.storage import StoreFailed
 
 PATIENCE = 120.0
@@ -193,6 +199,9 @@ class PostgresJournal:
             self._drop()
             raise StoreFailed(diagnose_server(error, url)) from None
         self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._is_closing = False
+        self._is_urgent = threading.Event()
+        """Set when someone waits for a change."""
         self._backlog: list[_Change | None] = []
         """Changes that came while the server was away."""
         self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
@@ -348,7 +357,7 @@ class PostgresJournal:
                 )
                 database.execute(query, (id, self.worker))
 
-        self._submit(change)
+        self._submit(change, lazy=True)
 
     @property
     def is_closed(self) -> bool:
@@ -359,7 +368,9 @@ class PostgresJournal:
         """Give up the runs of this worker, and close."""
         if self.is_closed:
             return
+        self._is_closing = True
         self._changes.put(None)
+        self._is_urgent.set()
         self._thread.join()
         self._sign.close()
         self._drop()
@@ -377,7 +388,11 @@ class PostgresJournal:
     ) -> Future[None]:
         """Append rows, and set the status in the same change. A status but RUNNING lets go."""
         values = self._describe(id, epoch=epoch, status=status, stop=stop)
-        return self._submit(lambda database: self._append(database, values, rows=rows), waits=True)
+        return self._submit(
+            lambda database: self._append(database, values, rows=rows),
+            waits=True,
+            lazy=is_lazy(rows, status),
+        )
 
     def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
         """Append a result, from the owner or from the epoch of the intent; return what counts."""
@@ -397,7 +412,7 @@ class PostgresJournal:
                 database.execute(_INSERT_LATE, values)
             return bytes(counts)
 
-        return self._submit(change, waits=True)
+        return self._submit(change, waits=True, lazy=True)
 
     def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
         """Append a decision under a key; False if there is one. The run becomes READY if it
@@ -582,11 +597,16 @@ class PostgresJournal:
     def _driver(self) -> ModuleType:
         return load_driver()
 
-    def _submit(self, make: Callable[[Any], _T], *, waits: bool = False) -> Future[_T]:
+    def _submit(
+        self, make: Callable[[Any], _T], *, waits: bool = False, lazy: bool = False
+    ) -> Future[_T]:
+        """Have a change made. A `lazy` one is committed with the next other one, or soon."""
         change = _Change(make, Future(), waits)
-        if self.is_closed:
+        if self._is_closing:
             change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
         self._changes.put(change)
+        if not lazy and not self._is_urgent.is_set():
+            self._is_urgent.set()
         return change.made
 
     def _work(self) -> None:
@@ -603,6 +623,10 @@ class PostgresJournal:
     def _take(self) -> list[_Change | None]:
         taken = self._backlog or [self._changes.get()]
         self._backlog = []
+        self._is_urgent.wait(LAZY_SECONDS)
+        if len(self._mine) > 1:
+            time.sleep(GATHER_SECONDS)
+        self._is_urgent.clear()
         with suppress(queue.Empty):
             while taken[-1] is not None and len(taken) < _MOST_CHANGES:
                 taken.append(self._changes.get_nowait())

@@ -65,6 +65,7 @@ MOST_ASKED = 1000
 """Questions that are listed, the oldest first."""
 
 
+_LAZY = ("answer ", "turn ")
 _RELEASING = frozenset({"release", "decision", "approval"})
 TOO_LATE = DecisionRow("deny", "nobody answered in time")
 NO_ANSWER = DecisionRow(CANCEL, "nobody answered in time")
@@ -147,6 +148,12 @@ def find_last_release(claim: Claim) -> int:
     """Return the epoch in which an operator or a decision last let a run go on; 0: none has."""
     released = (row for row in claim.rows if row.key.partition(" ")[0] in _RELEASING)
     return max((row.epoch for row in released), default=0)
+
+
+def is_lazy(rows: Sequence[Row], status: RunStatus | None) -> bool:
+    """Return True if no one waits for rows: they are committed with the next change for which
+    someone does, or soon."""
+    return status is None and all(row.key.startswith(_LAZY) for row in rows) and len(rows) > 0
 
 
 class StoredFrames(NamedTuple):
@@ -331,7 +338,8 @@ class RunJournal:
         number = f".{attempt}" if attempt > 1 else ""
         clock = asyncio.get_running_loop().time
         asked_at = clock()
-        written = self._append(Row(f"intent {self.turn}{number} {call.id}", encode_row(row)))
+        intent = Row(f"intent {self.turn}{number} {call.id}", encode_row(row))
+        written = self._append(intent)
         if not wait:
             return
         await asyncio.wrap_future(written)
@@ -342,25 +350,22 @@ class RunJournal:
 
     def end_call(self, call: Call, *, status: str, result: Result, seconds: float) -> None:
         """Write the result of a call."""
-        self._watch(self._write_result(call, status=status, result=result, seconds=seconds))
+        row = ResultRow(write_call(call), status, write_result(result), seconds)
+        self._watch(self._write_result(call, row))
 
     async def settle(self, call: Call, *, status: str, result: Result) -> RecalledCall:
         """Write the result of a call that had begun elsewhere; return the one that counts.
 
         The worker that began it may still be alive, and may have written the real one.
         """
-        body = await asyncio.wrap_future(
-            self._write_result(call, status=status, result=result, seconds=0.0)
-        )
+        row = ResultRow(write_call(call), status, write_result(result))
+        body = await asyncio.wrap_future(self._write_result(call, row))
         row = decode_row(ResultRow, body)
         return RecalledCall(read_call(row.call), row.status, read_result(row.result), row.seconds)
 
-    def _write_result(
-        self, call: Call, *, status: str, result: Result, seconds: float
-    ) -> Future[bytes]:
-        row = ResultRow(write_call(call), status, write_result(result), seconds)
-        run = self.run
-        return self._store.append_result(run.id, call.id, body=encode_row(row), epoch=run.epoch)
+    def _write_result(self, call: Call, row: ResultRow) -> Future[bytes]:
+        run, body = self.run, encode_row(row)
+        return self._store.append_result(run.id, call.id, body=body, epoch=run.epoch)
 
     async def ask(self, call: Call, why: str) -> RunWaiting:
         """Write that a person has to say what became of a call; return the exception that says

@@ -35,6 +35,7 @@ from wholecall.journal.run_journal import (
     RunRow,
     RunStatus,
     StoredFrames,
+    is_lazy,
 )
 from wholecall.storage import StoreFailed, diagnose, open_database
 
@@ -44,6 +45,10 @@ _BEAT = 1.0
 """Seconds between two signs of life."""
 _MOST_CHANGES = 512
 """Changes in one commit."""
+LAZY_SECONDS = 0.005
+"""The longest wait for a commit of what no one waits for: the next intent takes it along."""
+GATHER_SECONDS = 0.002
+"""The wait for the changes of other runs, so that they share a commit."""
 _REPLACED = "an equal request was sent anew, and nothing had begun"
 _FAILED = "the journal of runs cannot be used"
 _MIGRATIONS = (
@@ -132,6 +137,9 @@ class SqliteJournal:
         """The runs that this process works on."""
         self._lock_file = self._lock_worker()
         self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
+        self._is_closing = False
+        self._is_urgent = threading.Event()
+        """Set when someone waits for a change."""
         self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
         self._thread.start()
 
@@ -233,7 +241,7 @@ class SqliteJournal:
             if status is not None:
                 self._set_status(database, id, status=status, stop=stop)
 
-        return self._submit(change)
+        return self._submit(change, lazy=is_lazy(rows, status))
 
     def append_frames(
         self,
@@ -274,7 +282,7 @@ class SqliteJournal:
                 )
             return bytes(before[0])
 
-        return self._submit(change)
+        return self._submit(change, lazy=True)
 
     def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
         """Append a decision under a key; False if there is one. The run becomes READY if it
@@ -407,7 +415,7 @@ class SqliteJournal:
                     (id, self.worker),
                 )
 
-        self._submit(change)
+        self._submit(change, lazy=True)
 
     @property
     def is_closed(self) -> bool:
@@ -418,7 +426,9 @@ class SqliteJournal:
         """Give up the runs of this worker, and close."""
         if self.is_closed:
             return
+        self._is_closing = True
         self._changes.put(None)
+        self._is_urgent.set()
         self._thread.join()
         self._database.close()
         self._lock_file.close()
@@ -523,11 +533,16 @@ class SqliteJournal:
 
     # ── The thread ──────────────────────────────────────────────────────────────────
 
-    def _submit(self, make: Callable[[sqlite3.Connection], _T]) -> Future[_T]:
+    def _submit(
+        self, make: Callable[[sqlite3.Connection], _T], *, lazy: bool = False
+    ) -> Future[_T]:
+        """Have a change made. A `lazy` one is committed with the next other one, or soon."""
         change = _Change(make, Future())
-        if self.is_closed:
+        if self._is_closing:
             change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
         self._changes.put(change)
+        if not lazy and not self._is_urgent.is_set():
+            self._is_urgent.set()
         return change.made
 
     def _work(self) -> None:
@@ -546,6 +561,10 @@ class SqliteJournal:
         changes: list[_Change | None] = []
         with suppress(queue.Empty):
             changes.append(self._changes.get(timeout=_BEAT / 2))
+            self._is_urgent.wait(LAZY_SECONDS)
+            if len(self._mine) > 1:
+                time.sleep(GATHER_SECONDS)
+            self._is_urgent.clear()
             while changes[-1] is not None and len(changes) < _MOST_CHANGES:
                 changes.append(self._changes.get_nowait())
         return changes
@@ -570,8 +589,7 @@ class SqliteJournal:
         database, began = self._database, time.monotonic()
         try:
             self._demand_file()
-            database.execute("BEGIN IMMEDIATE")
-            outcomes = [_make(database, change) for change in changes]
+            outcomes = _make_all(database, changes)
             database.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             with suppress(sqlite3.Error):
@@ -600,6 +618,25 @@ def _prepare(database: sqlite3.Connection) -> None:
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {number}")
     database.execute("COMMIT")
+
+
+def _make_all(database: sqlite3.Connection, changes: Sequence[_Change]) -> list[Any]:
+    """Make changes in one transaction, which is left open; one that fails leaves nothing of
+    itself. Nearly none fails after it has written, so savepoints are made only then."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        return [_try(database, change) for change in changes]
+    except (sqlite3.IntegrityError, ValueError):
+        database.execute("ROLLBACK")
+    database.execute("BEGIN IMMEDIATE")
+    return [_make(database, change) for change in changes]
+
+
+def _try(database: sqlite3.Connection, change: _Change) -> Any:
+    try:
+        return change.make(database)
+    except Fenced as error:  # before anything was written
+        return error
 
 
 def _make(database: sqlite3.Connection, change: _Change) -> Any:
