@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from exchanges import Recorder, call, watch
@@ -391,3 +392,86 @@ def test_spans_stand_beside_other_taps() -> None:
     paper, other = Paper(), Recorder((Text,))
     watch(TraceTap(paper), other).take(Text("a"))
     assert other.seen == [Text("a")]
+
+
+# ── Metrics ─────────────────────────────────────────────────────────────────────────
+
+
+class Column(metrics.NoOpHistogram):
+    def __init__(self, name: str, *, unit: str, buckets: Sequence[float]) -> None:
+        super().__init__(name, unit)
+        self.unit = unit
+        self.buckets = buckets
+        self.recorded: list[tuple[float, dict[str, Any]]] = []
+
+    def record(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002, PLR0917 - the interface
+        self.recorded.append((amount, dict(attributes)))
+
+
+class Ledger(metrics.NoOpMeterProvider, metrics.NoOpMeter):
+    """Whatever is recorded, by the names of the instruments."""
+
+    def __init__(self) -> None:
+        metrics.NoOpMeter.__init__(self, "any")
+        self.columns: dict[str, Column] = {}
+
+    def get_meter(self, *_: Any, **__: Any) -> metrics.Meter:
+        return self
+
+    def create_histogram(self, name: str, *_: Any, **given: Any) -> metrics.Histogram:
+        buckets = given["explicit_bucket_boundaries_advisory"]
+        self.columns[name] = Column(name, unit=given["unit"], buckets=buckets)
+        return self.columns[name]
+
+
+def measure(*events: TapEvent, **exchange: Any) -> dict[str, Column]:
+    ledger = Ledger()
+    shown = watch(make_trace_tap(Paper(), meter_provider=ledger), **exchange)
+    for event in events:
+        shown.take(event)
+    shown.end(Fate.DONE)
+    return ledger.columns
+
+
+CHAT = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai"}
+OPERATION, TOKENS = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
+
+
+def test_each_answer_has_a_duration_and_the_tokens_that_were_told_last() -> None:
+    columns = measure(
+        UpstreamAsked(), Usage(10, None), Usage(12, 5), STOP, UpstreamAsked(), Usage(1, None), STOP
+    )
+    recorded = columns[OPERATION].recorded
+    assert [labels.keys() for _, labels in recorded] == [{*CHAT, "gen_ai.request.model"}] * 2
+    assert all(seconds >= 0 and labels.items() >= CHAT.items() for seconds, labels in recorded)
+    told = [(count, labels["gen_ai.token.type"]) for count, labels in columns[TOKENS].recorded]
+    assert told == [(12, "input"), (5, "output"), (1, "input")]
+    assert (columns[OPERATION].unit, columns[TOKENS].unit) == ("s", "{token}")
+    assert columns[OPERATION].buckets[:2] == (0.01, 0.02)
+    assert columns[OPERATION].buckets[-1] == pytest.approx(81.92)
+    assert columns[TOKENS].buckets[-1] == 67_108_864
+
+
+def test_an_answer_that_failed_says_why() -> None:
+    failed = UpstreamFailed(UpstreamError("no", status=503, code="overloaded"))
+    columns = measure(UpstreamAsked(), failed, UpstreamAsked(), STOP)
+    errors = [labels.get("error.type") for _, labels in columns[OPERATION].recorded]
+    assert errors == ["503", None]
+    assert columns[TOKENS].recorded == []
+
+
+def test_each_tool_has_a_duration() -> None:
+    one, other = call("look", id="c1"), call("write", id="c2")
+    columns = measure(
+        UpstreamAsked(),
+        STOP,
+        ToolStarted(one),
+        ToolStarted(other),
+        ToolEnded(one, Status.DONE, Result(()), 1.5),
+        ToolEnded(other, Status.FAILED, Result(()), 2.5, error=ValueError("no")),
+        way="run",
+    )
+    assert columns["gen_ai.execute_tool.duration"].recorded == [
+        (1.5, {"gen_ai.tool.name": "look"}),
+        (2.5, {"gen_ai.tool.name": "write", "error.type": "ValueError"}),
+    ]

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans, by its conventions for generative AI.
+"""OpenTelemetry spans and metrics, by its conventions for generative AI.
 
     POST /v1/chat/completions        SERVER, continues the client's trace
     └── invoke_agent gpt-x           INTERNAL, only where tools run here
@@ -13,6 +13,7 @@ go: `opentelemetry-instrument wholecall serve`. Without an exporter, the tap is 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from wholecall.upstreams.secrets import hide_keys
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
 _SCOPE = "wholecall"
@@ -49,6 +51,9 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURES = frozenset({"true", "span_only", "span_and_event"})
 _MOST_CONTENT = 32_768
 """Characters of an attribute with content; more is cut."""
+_SECONDS = tuple(0.01 * 2**power for power in range(14))
+_TOKENS = tuple(4**power for power in range(14))
+"""The limits of the buckets, as the conventions have them."""
 _NO_ERROR = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
 
 
@@ -62,34 +67,75 @@ def find_trace_tap() -> TraceTap | None:
     return None if isinstance(provider, trace.ProxyTracerProvider) else make_trace_tap(provider)
 
 
-def make_trace_tap(provider: TracerProvider) -> TraceTap:
-    """A tap whose spans go to this provider."""
+def make_trace_tap(
+    provider: TracerProvider, *, meter_provider: MeterProvider | None = None
+) -> TraceTap:
+    """A tap whose spans go to this provider, and whose metrics to the other."""
     content = os.environ.get(CONTENT, "").lower() in _CAPTURES
-    return TraceTap(provider.get_tracer(_SCOPE), content=content)
+    figures = GenAiMetrics(meter_provider)
+    return TraceTap(provider.get_tracer(_SCOPE), content=content, figures=figures)
+
+
+class GenAiMetrics:
+    """The durations of answers and tools, and the tokens of answers."""
+
+    def __init__(self, provider: MeterProvider | None = None) -> None:
+        """Without a provider it is the one of the process."""
+        from opentelemetry import metrics  # noqa: PLC0415 - an extra
+
+        meter = (provider or metrics.get_meter_provider()).get_meter(_SCOPE)
+        self.operations = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self.tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self.tools = meter.create_histogram(
+            "gen_ai.execute_tool.duration",
+            unit="s",
+            description="GenAI tool execution duration.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
 
 
 class TraceTap:
     """Draws exchanges as spans."""
 
-    def __init__(self, tracer: Tracer, *, content: bool = False) -> None:
+    def __init__(
+        self, tracer: Tracer, *, content: bool = False, figures: GenAiMetrics | None = None
+    ) -> None:
         from opentelemetry import propagate  # noqa: PLC0415 - an extra
 
         self._tracer = tracer
         self._content = content
+        self._figures = figures or GenAiMetrics()
         self._extract: Callable[[Mapping[str, str]], Context] = propagate.extract
 
     def open(self, exchange: Exchange) -> Reading:
         """Begin the spans of an exchange."""
         parent = self._extract(exchange.trace_headers)
         kind, reads = (_Contents, _READS_CONTENT) if self._content else (_Spans, _READS)
-        return kind(self._tracer, exchange, parent=parent), reads
+        return kind(self._tracer, exchange, parent=parent, figures=self._figures), reads
 
 
 class _Spans:
     """One exchange."""
 
-    def __init__(self, tracer: Tracer, exchange: Exchange, *, parent: Context) -> None:
+    def __init__(
+        self, tracer: Tracer, exchange: Exchange, *, parent: Context, figures: GenAiMetrics
+    ) -> None:
         from opentelemetry import trace  # noqa: PLC0415 - an extra
+
+        self._figures = figures
+        self._asked_at = 0.0
+        self._tokens: dict[str, int] = {}
+        self._error: dict[str, str] = {}
 
         self._tracer = tracer
         self._trace = trace
@@ -132,6 +178,7 @@ class _Spans:
     def _ask(self, event: UpstreamAsked) -> None:
         self._close_chat()
         exchange = self._exchange
+        self._asked_at = time.perf_counter()
         self._chat = self._tracer.start_span(
             f"chat {exchange.upstream_model}",
             context=self._inside,
@@ -160,8 +207,10 @@ class _Spans:
         figures = read_figures(usage)
         if usage.input_tokens is not None:
             self._place.set_attribute("gen_ai.usage.input_tokens", figures.input)
+            self._tokens["input"] = figures.input
         if usage.output_tokens is not None:
             self._place.set_attribute("gen_ai.usage.output_tokens", figures.output)
+            self._tokens["output"] = figures.output
         parts = {
             "gen_ai.usage.cache_read.input_tokens": figures.cached,
             "gen_ai.usage.cache_write.input_tokens": figures.stored,
@@ -210,9 +259,13 @@ class _Spans:
         span = self._tools.pop(event.call.id, None)
         if span is None:  # it was never begun
             return
+        labels = {"gen_ai.tool.name": event.call.name}
         if event.status not in _NO_ERROR:
             error = event.error
-            self._blame(span, event.status.value if error is None else type(error).__qualname__)
+            word = event.status.value if error is None else type(error).__qualname__
+            self._blame(span, word)
+            labels["error.type"] = word
+        self._figures.tools.record(event.seconds, labels)
         span.end()
 
     # ── The client ──────────────────────────────────────────────────────────────────
@@ -244,8 +297,25 @@ class _Spans:
         if self._chat is not None:
             self._chat.end()
             self._chat = None
+            self._measure()
+
+    def _measure(self) -> None:
+        """Record the figures of an answer that is over."""
+        exchange, figures = self._exchange, self._figures
+        labels = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
+            "gen_ai.request.model": exchange.upstream_model,
+        }
+        seconds = time.perf_counter() - self._asked_at
+        figures.operations.record(seconds, {**labels, **self._error})
+        for kind, count in self._tokens.items():
+            figures.tokens.record(count, {**labels, "gen_ai.token.type": kind})
+        self._tokens, self._error = {}, {}
 
     def _blame(self, span: Span, error: str) -> None:
+        if span is self._chat:
+            self._error = {"error.type": error or "_OTHER"}
         span.set_attribute("error.type", error or "_OTHER")
         span.set_status(self._trace.StatusCode.ERROR)
 
@@ -271,8 +341,10 @@ def _describe(request: Request | None) -> dict[str, Any]:
 class _Contents(_Spans):
     """One exchange with what was said."""
 
-    def __init__(self, tracer: Tracer, exchange: Exchange, *, parent: Context) -> None:
-        super().__init__(tracer, exchange, parent=parent)
+    def __init__(
+        self, tracer: Tracer, exchange: Exchange, *, parent: Context, figures: GenAiMetrics
+    ) -> None:
+        super().__init__(tracer, exchange, parent=parent, figures=figures)
         self._said: list[dict[str, Any]] = []
         self._texts: list[str] = []
 
