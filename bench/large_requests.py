@@ -373,17 +373,15 @@ def main() -> None:
                     waited.said[:150],
                     file=sys.stderr,
                 )
-    header = ["request", "status", "seconds", "`/health` waits, ms", "step, ms", "MB after it"]
+    header = ["request", "status", "longest step, ms", "of it in the event loop"]
     table = markdown(
         header,
         [
             [
                 name,
                 str(w.status or "–"),
-                f"{w.seconds:.1f}",
-                f"{w.health * 1000:.0f}",
                 f"{w.process * 1000:.0f}",
-                f"{w.megabytes:.0f}",
+                f"{w.step * 1000:.0f}",
             ]
             for name, w in found.items()
         ],

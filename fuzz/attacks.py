@@ -38,6 +38,8 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close
 KEY = "attack-key-of-the-upstream"
 SETTLE_SECONDS = 15.0
 """Seconds for connections and memory to come back."""
+_FILL_SECONDS = 60.0
+"""Seconds until the buffers of the system are full, which take megabytes for each client."""
 _MEGABYTE = 1_000_000
 _OK = 200
 
@@ -362,7 +364,7 @@ def _settled(proxy: Proxy, finding: Finding, *, descriptors: int) -> None:
 
 def slow_readers(way: str) -> Finding:
     """Clients that read nothing of an endless answer."""
-    clients, seconds = 20, 4.0
+    clients, seconds = 8, 4.0
     tools: dict[str, Any] = {"tools": [TOOL]} if way == "gate" else {}
     run = {"tools": [{"python": "attack_tools:look"}]} if way == "run" else {}
     settings = {"limits": {"write_seconds": seconds}, **run}
@@ -375,7 +377,7 @@ def slow_readers(way: str) -> Finding:
         each = (proxy.megabytes - before) / clients
         finding = Finding(clients, f"{each:.2f} MB each")
         finding.demand(each <= 1.0, f"each costs {each:.2f} MB")
-        given_up = proxy.wait_until(lambda: proxy.upstream.open <= 1, seconds + 20)
+        given_up = proxy.wait_until(lambda: proxy.upstream.open <= 1, seconds + _FILL_SECONDS)
         finding.demand(given_up, "they are not given up")
         _settled(proxy, finding, descriptors=descriptors)
         for peer in peers:
