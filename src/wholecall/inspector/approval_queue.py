@@ -83,7 +83,7 @@ class ApprovalQueue:
             "name": quoting.name(call.name),
             "arguments": quoting.value(dict(call.arguments)),
             "decisions": list(question.words),
-            # What a server asks is not hidden: nobody could answer it.
+            # What a server asks is not hidden: it could not be answered.
             "elicitation": None if asked is None else asdict(replace(asked, message=message)),
         }
 

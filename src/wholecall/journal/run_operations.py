@@ -121,7 +121,7 @@ def _is_open(question: OpenQuestion, now: float) -> bool:
 async def decide(
     store: JournalStore, id: str, *, call_id: str, given: DecisionRow, key_id: str | None = None
 ) -> OpenQuestion:
-    """Decide about a call; the first decision counts. A run that waited for it goes on."""
+    """Decide about a call; the first decision counts. A run that waited for it continues."""
     questions = await list_questions(store, key_id=key_id)
     of_call = [each for each in questions if (each.run.id, each.call.id) == (id, call_id)]
     if not of_call:

@@ -124,7 +124,7 @@ class _Budget(NamedTuple):
     least: int
     most: int
     optional: bool
-    """True if it can also be told not to think."""
+    """True if it can also be asked not to think."""
 
 
 # Models that take a number (https://ai.google.dev/gemini-api/docs/thinking#set-budget).

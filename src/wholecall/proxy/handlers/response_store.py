@@ -600,7 +600,7 @@ _STUB = msgspec.json.Decoder(_Stub)
 
 
 def write_compaction(id: str, summary: str) -> dict[str, Any]:
-    """Return the item that stands for a conversation from now on."""
+    """Return the item that replaces a conversation from now on."""
     content = _SUMMARY + base64.b64encode(summary.encode()).decode()
     return {"id": id, "type": COMPACTION, "encrypted_content": content}
 
