@@ -3,7 +3,7 @@
     WholecallError
     ├── ProtocolError        a stream broke its protocol's rules; readers make a `Fault` of it
     ├── UnknownProtocol      a name that is not in the protocol registry (also a ValueError)
-    ├── UnreadableRecording  a file is no recording that `replay` or `check` can read
+    ├── UnreadableRecording  a file is not a recording that `replay` or `check` can read
     ├── IncompleteArguments  arguments were asked for that are not whole (also a ValueError)
     ├── InvalidChoice        `tool_choice` has a value that is not allowed; `param` names the field
     │                        (also a ValueError)

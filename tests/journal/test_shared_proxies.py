@@ -14,7 +14,7 @@ from local_postgres import LocalPostgres
 from proxy_server import Served, in_loop, proxying, upstream
 from wholecall.cli import main
 from wholecall.faults.fault_server import FaultServer
-from wholecall.journal.postgres_storage import PostgresBlobs, PostgresSession
+from wholecall.journal.postgres_server import PostgresBlobs, PostgresSession
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.schema import Config, JournalConfig, KeysConfig
 from wholecall.proxy.http.api_keys import Key, KeyStoreFailed, SharedKeyStore

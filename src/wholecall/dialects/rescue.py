@@ -150,7 +150,7 @@ class Rescuer:
         return [*self._leave_item(), delta]
 
     def _begin_call(self, delta: CallDelta) -> list[Told]:
-        """A native call goes on. Where it opens, return what leaves before it."""
+        """A native call continues. Where it opens, return what leaves before it."""
         self._native = True
         before = self._leave_text() if delta.opens else []
         self._remains = self._remains or StrayMarkers(_remnants())

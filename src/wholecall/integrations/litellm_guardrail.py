@@ -37,7 +37,7 @@ class WholecallGuardrail(CustomGuardrail):  # type: ignore[misc]  # not installe
     """Judges the calls of chat completions. An answer with one that must not run is an error.
 
     LiteLLM reports a stream that broke off as finished, and missing arguments as `{}`. So an empty
-    object is no proof here, unless the tool has no parameters.
+    object proves nothing here, unless the tool has no parameters.
     """
 
     async def async_post_call_success_hook(  # noqa: PLR0917 - LiteLLM's own signature

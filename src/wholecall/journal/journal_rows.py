@@ -64,7 +64,7 @@ APPROVALS = ("approve", "deny")
 ANSWERS = ("accept", "decline")
 """What the user may say to what a tool asks."""
 CANCEL = "cancel"
-"""Nobody answered."""
+"""There was no answer."""
 
 
 class BrokenRow(WholecallError, ValueError):

@@ -380,7 +380,7 @@ class RunJournal:
 
     async def await_approval(self, call: Call, *, until: float, pace: float) -> DecisionRow:
         """Ask a person to approve a call, and wait for the decision; at the end of the time (in
-        seconds since 1970) the call is denied. Whoever was asked before has the time of then."""
+        seconds since 1970) the call is denied. An earlier question keeps its own time."""
         question = f"approval_ask {call.id}"
         await self._ask(question, call, until=until)
         before = self.restored.asked.get(question)
@@ -399,7 +399,7 @@ class RunJournal:
         try:
             return await self._await(key, until=until, pace=pace, late=NO_ANSWER)
         except asyncio.CancelledError:
-            # Nobody waits for it any more, so it is not shown any more.
+            # Nothing waits for it any more, so it is not shown any more.
             self._store.decide(self.run.id, key, body=encode_row(NO_ANSWER))
             raise
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
-from wholecall.journal.postgres_storage import PostgresBlobs, PostgresSession
+from wholecall.journal.postgres_server import PostgresBlobs, PostgresSession
 from wholecall.journal.run_journal import JournalStore
 from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
 from wholecall.proxy.config.schema import Config, ServerLimits, find_shared_url

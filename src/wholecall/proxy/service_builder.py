@@ -11,7 +11,7 @@ from pathlib import Path
 from pathlib import Path as FilePath
 
 from wholecall.journal.postgres_journal import PostgresJournal
-from wholecall.journal.postgres_storage import PostgresSession
+from wholecall.journal.postgres_server import PostgresSession
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded

@@ -187,7 +187,7 @@ class Context:
     is_cancelled: Callable[[], bool] = field(default=lambda: False)
     """Returns True if the result is not awaited any more: a thread should check it now and then."""
     elicit: Elicit = field(default=cancel_elicitation)
-    """Asks the user. The tool's time stands still meanwhile. In any event loop."""
+    """Asks the user. The tool's time does not run meanwhile. In any event loop."""
 
 
 Runner: TypeAlias = Callable[[Mapping[str, JSON], Context], Awaitable[Result]]

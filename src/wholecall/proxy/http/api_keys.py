@@ -25,7 +25,7 @@ from pathlib import Path
 import msgspec
 
 from wholecall.errors import WholecallError
-from wholecall.journal.postgres_storage import PostgresSession
+from wholecall.journal.postgres_server import PostgresSession
 from wholecall.proxy.config.schema import ANYTHING, Config, find_shared_url, matches
 from wholecall.storage import StoreFailed, damage, diagnose
 

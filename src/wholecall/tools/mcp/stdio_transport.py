@@ -144,7 +144,7 @@ def _refuse(line: LongLine, most_bytes: int) -> Incoming:
 @asynccontextmanager
 async def open_process(server: McpServer, stderr: StderrTail) -> AsyncIterator[TransportStreams]:
     """Start a server's process, and end it with all that it started."""
-    # A cancelled start would leave its process behind.
+    # A cancelled start would leave its process running.
     with stderr.open() as file, anyio.CancelScope(shield=True):
         transport, protocol = await asyncio.get_running_loop().subprocess_exec(
             _ServerProtocol,
