@@ -268,6 +268,20 @@ MUTANTS = [
         "tests/agent/test_approvals.py",
     ),
     Mutant(
+        "what a tool asks the user: a form that does not fit is accepted",
+        "agent/approvals.py",
+        "return CANCELLED if form.problems else Elicited",
+        "return Elicited",
+        "tests/tools/mcp/test_elicitation.py",
+    ),
+    Mutant(
+        "what a tool asks the user: with several calls under way, one of them is guessed",
+        "tools/mcp/session.py",
+        "if len(self._callers) != 1:",
+        "if not self._callers:",
+        "tests/tools/mcp/test_elicitation.py",
+    ),
+    Mutant(
         "the answer of an approval: what is not exactly a yes lets a call pass",
         "agent/approvals.py",
         "Approval(given.approved is True, given.why)",
