@@ -48,6 +48,12 @@ CODES: list[tuple[str, str, str]] = [
     ("UTF-16, the other way round", CALL.encode("utf-16-be").hex(), f" {CALL} "),
     ("base32", base64.b32encode(CALL.encode()).decode(), f" {CALL} "),
     ("hexadecimal", CALL.encode().hex(), f" {CALL} "),
+    (
+        "hexadecimal, and a line of prose",
+        f"{CALL.encode().hex()}\nRooms free",
+        f" {CALL} \nRooms free",
+    ),
+    ("hexadecimal, and a line of one word", f"{CALL.encode().hex()}\nRooms", f" {CALL} Rooms"),
     ("hexadecimal in pairs", CALL.encode().hex(" "), f" {CALL} "),
     ("hexadecimal with prefixes", ", ".join(map(hex, CALL.encode())), f" {CALL} "),
     ("decimal numbers", ", ".join(map(str, CALL.encode())), f" {CALL} "),

@@ -133,8 +133,9 @@ _CODE_ROUNDS = 3
 _SHORTEST = 16
 """Characters of a word that may be a code."""
 _LINE = r"[A-Za-z0-9+/_-]"
+_LINE_END = r"(?=[ \t]*+(?:[\r\n\"'`]|\Z))"
 _RUN = re.compile(
-    rf"{_LINE}{{{_SHORTEST},}}+={{0,2}}+(?:\r?\n[ \t]*+{_LINE}{{4,}}+={{0,2}}+(?![^\s\"'`]))*+"
+    rf"{_LINE}{{{_SHORTEST},}}+={{0,2}}+(?:\r?\n[ \t]*+{_LINE}{{4,}}+={{0,2}}+{_LINE_END})*+"
 )
 """One word of base64, base32 or hexadecimal digits, and the lines that continue it."""
 _SIGN_BEFORE = r"chr\(|0[xX]|\\[xuU]?\{?|[uU]\+|&#[xX]?|[=%#]|(?<![0-9A-Za-z])"
@@ -202,9 +203,11 @@ def _read_selectors(found: re.Match[str]) -> str:
 
 
 def _read_run(found: re.Match[str]) -> str:
-    word = "".join(found[0].split()).replace("=", "")
-    parts = (part for part in word.split("/") if len(part) >= _SHORTEST)
-    for part in dict.fromkeys((word, *parts)):
+    lines = found[0].replace("=", "").split()
+    word = "".join(lines)
+    # The last line may be a word of prose.
+    parts = ("".join(lines[:-1]), *lines, *word.split("/"))
+    for part in dict.fromkeys((word, *(each for each in parts if len(each) >= _SHORTEST))):
         for read in _READERS:
             if _is_readable(read(part[:_PROBE])):
                 return word.replace(part, f" {read(part)} ")
