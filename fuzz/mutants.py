@@ -32,6 +32,20 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "the decision: a run waits on although a person has just decided",
+        "journal/sqlite_journal.py",
+        "if status is RunStatus.WAITING and database.execute(_WAS_DECIDED, (id,)).fetchone():",
+        "if not status:",
+        "tests/journal/test_journal_stores.py",
+    ),
+    Mutant(
+        "the right to approve: a key decides about calls without it",
+        "proxy/routes/run_routes.py",
+        "if not caller.key.may_approve:",
+        "if not caller:",
+        "tests/proxy/routes/test_run_routes.py",
+    ),
+    Mutant(
         "reload: requests are read by the limits of the start",
         "proxy/app.py",
         "        self._planner.limits = config.limits\n",
