@@ -50,9 +50,8 @@ from wholecall.journal.run_journal import (
     is_lazy,
 )
 from wholecall.journal.sqlite_journal import (
-    GATHER_SECONDS,
     KEPT_SECONDS,
-    LAZY_SECONDS,
+    ChangeQueue,
     find_journal,
 )
 from wholecall.storage import StoreFailed
@@ -198,10 +197,7 @@ class PostgresJournal:
         except (self._driver.Error, StoreFailed) as error:
             self._drop()
             raise StoreFailed(diagnose_server(error, url)) from None
-        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
-        self._is_closing = False
-        self._is_urgent = threading.Event()
-        """Set when someone waits for a change."""
+        self._changes = ChangeQueue()
         self._backlog: list[_Change | None] = []
         """Changes that came while the server was away."""
         self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
@@ -368,9 +364,7 @@ class PostgresJournal:
         """Give up the runs of this worker, and close."""
         if self.is_closed:
             return
-        self._is_closing = True
-        self._changes.put(None)
-        self._is_urgent.set()
+        self._changes.end()
         self._thread.join()
         self._sign.close()
         self._drop()
@@ -602,11 +596,7 @@ class PostgresJournal:
     ) -> Future[_T]:
         """Have a change made. A `lazy` one is committed with the next other one, or soon."""
         change = _Change(make, Future(), waits)
-        if self._is_closing:
-            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
-        self._changes.put(change)
-        if not lazy and not self._is_urgent.is_set():
-            self._is_urgent.set()
+        self._changes.add(change, lazy=lazy)
         return change.made
 
     def _work(self) -> None:
@@ -623,10 +613,7 @@ class PostgresJournal:
     def _take(self) -> list[_Change | None]:
         taken = self._backlog or [self._changes.get()]
         self._backlog = []
-        self._is_urgent.wait(LAZY_SECONDS)
-        if len(self._mine) > 1:
-            time.sleep(GATHER_SECONDS)
-        self._is_urgent.clear()
+        self._changes.gather(has_others=len(self._mine) > 1)
         with suppress(queue.Empty):
             while taken[-1] is not None and len(taken) < _MOST_CHANGES:
                 taken.append(self._changes.get_nowait())

@@ -113,6 +113,35 @@ class _Change(NamedTuple):
     made: Future[Any]
 
 
+class ChangeQueue(queue.SimpleQueue[Any]):
+    """The changes that wait for their commit, for any thread."""
+
+    def __init__(self) -> None:
+        self.is_closing = False
+        self._is_urgent = threading.Event()
+
+    def add(self, change: Any, *, lazy: bool) -> None:
+        """Add a change. A `lazy` one is committed with the next other one, or soon."""
+        if self.is_closing:
+            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
+        self.put(change)
+        if not lazy and not self._is_urgent.is_set():
+            self._is_urgent.set()
+
+    def end(self) -> None:
+        """Let the thread that takes the changes end."""
+        self.is_closing = True
+        self.put(None)
+        self._is_urgent.set()
+
+    def gather(self, *, has_others: bool) -> None:
+        """Wait for the changes that share the commit of the first one."""
+        self._is_urgent.wait(LAZY_SECONDS)
+        if has_others:
+            time.sleep(GATHER_SECONDS)
+        self._is_urgent.clear()
+
+
 class SqliteJournal:
     """One file; several processes may use it, each with one worker."""
 
@@ -136,10 +165,7 @@ class SqliteJournal:
         self._mine: set[str] = set()
         """The runs that this process works on."""
         self._lock_file = self._lock_worker()
-        self._changes: queue.SimpleQueue[_Change | None] = queue.SimpleQueue()
-        self._is_closing = False
-        self._is_urgent = threading.Event()
-        """Set when someone waits for a change."""
+        self._changes = ChangeQueue()
         self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
         self._thread.start()
 
@@ -426,9 +452,7 @@ class SqliteJournal:
         """Give up the runs of this worker, and close."""
         if self.is_closed:
             return
-        self._is_closing = True
-        self._changes.put(None)
-        self._is_urgent.set()
+        self._changes.end()
         self._thread.join()
         self._database.close()
         self._lock_file.close()
@@ -538,11 +562,7 @@ class SqliteJournal:
     ) -> Future[_T]:
         """Have a change made. A `lazy` one is committed with the next other one, or soon."""
         change = _Change(make, Future())
-        if self._is_closing:
-            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
-        self._changes.put(change)
-        if not lazy and not self._is_urgent.is_set():
-            self._is_urgent.set()
+        self._changes.add(change, lazy=lazy)
         return change.made
 
     def _work(self) -> None:
@@ -561,10 +581,7 @@ class SqliteJournal:
         changes: list[_Change | None] = []
         with suppress(queue.Empty):
             changes.append(self._changes.get(timeout=_BEAT / 2))
-            self._is_urgent.wait(LAZY_SECONDS)
-            if len(self._mine) > 1:
-                time.sleep(GATHER_SECONDS)
-            self._is_urgent.clear()
+            self._changes.gather(has_others=len(self._mine) > 1)
             while changes[-1] is not None and len(changes) < _MOST_CHANGES:
                 changes.append(self._changes.get_nowait())
         return changes
