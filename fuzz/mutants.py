@@ -627,8 +627,8 @@ MUTANTS = [
     Mutant(
         "a loop that is held up all the time gives time without end",
         "agent/call_runner.py",
-        "extensions += 1",
-        "extensions += 0",
+        "MOST_EXTENSIONS = 8",
+        "MOST_EXTENSIONS = 10_000",
         "tests/agent/test_call_runner.py",
     ),
     Mutant(
