@@ -184,7 +184,7 @@ def test_a_call_is_seen_approved_run_and_answered(url: str, tmp_path: Path) -> N
         assert "call 0  get_weather" in chat.wait_for("[y/N]")
         chat.type("y\n")
         shown = chat.wait_for("2 turns, 1 call")
-        assert "● CLOSED" in shown
+        assert "released at CLOSED" in shown
         assert "get_weather: done in" in shown
         assert 'Result: {"city":"Oslo","celsius":3,"sky":"snow"}' in shown
         chat.wait_for("> ")

@@ -123,7 +123,7 @@ async def test_a_response_that_cannot_be_read_is_no_response_that_is_not_there(
 
 @pytest.mark.parametrize(
     "path",
-    ["runs", "runs/run_1", "runs/run_1/chunks", "runs/run_1/case", "figures", "approvals"],
+    ["runs", "runs/run_1", "runs/run_1/chunks", "runs/run_1/case", "figures"],
 )
 @in_loop
 async def test_the_inspector_says_that_its_file_fails(

@@ -14,6 +14,13 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 GOOD = ("good", "parallel-calls", "two-steps", "finish-stop", "no-arguments", "type-that-fits")
 """What each of them brings to a good end."""
+LOST_BEFORE = {
+    # LangChain hands over parsed arguments: of a key that was sent twice, the last value is left.
+    "duplicate-keys": ("langchain-chat",),
+    # Anthropic's SDK skips an event that is not JSON, and the library joins what is left.
+    "malformed-event": ("langchain-messages-stream", "pydantic-ai-messages-stream"),
+}
+"""Faults that no trace is left of when the library hands the answer over. The proxy sees them."""
 
 
 @pytest.mark.parametrize("name", WITH_WHOLECALL)
@@ -25,6 +32,6 @@ async def test_no_partial_call_runs(name: str) -> None:
         for scenario, attempt in tried.items()
         if attempt.judgement.verdict is Verdict.UNSAFE
     }
-    assert not unsafe
+    assert set(unsafe) == {each for each, names in LOST_BEFORE.items() if name in names}
     failed = {each: tried[each] for each in GOOD if each in tried and not tried[each].answered}
     assert not failed

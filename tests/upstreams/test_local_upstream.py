@@ -168,7 +168,7 @@ sys.stdin.read()
 
 
 def test_the_process_dies_with_us_even_when_we_are_killed(tmp_path: Path) -> None:
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[1])
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, str(tmp_path)],
         stdin=subprocess.PIPE,

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
 from wholecall.arguments.feedback import feedback
 from wholecall.assembly.assembler import Assembler
 from wholecall.events import Outcome, collect
@@ -65,10 +63,8 @@ def describe(outcome: Outcome, tools: Tools) -> str:
 
 
 def _write_function(call: ReceivedCall) -> dict[str, Any]:
-    text = call.arguments
-    if isinstance(text, Mapping):
-        text = msgspec.json.encode(text).decode()
-    return {"name": call.name, "arguments": text}
+    # An object stays one. Its closing brace would be ours, and so no proof at the output limit.
+    return {"name": call.name, "arguments": call.arguments}
 
 
 def _complete(tools: Tools, received: Iterable[ReceivedCall]) -> list[ToolSpec]:

@@ -153,7 +153,7 @@ async def test_a_server_that_asks_back_gets_no_answer() -> None:
     async with opened(make_server(scripted("ask_back", mood="modern"))) as tools:
         result = await call(tools, "s__ask_back")
     assert result.failed
-    assert "which is not possible here" in result.text
+    assert "that is not possible here" in result.text
 
 
 @in_loop
