@@ -14,6 +14,9 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 GOOD = ("good", "parallel-calls", "two-steps", "finish-stop", "no-arguments", "type-that-fits")
 """What each of them brings to a good end."""
+TOO_LONG = {"huge-arguments": ("langchain-chat-stream", "langchain-messages-stream")}
+"""LangChain parses all arguments again at each piece: half a megabyte holds up the loop for
+minutes, and all other scenarios with it."""
 LOST_BEFORE = {
     # LangChain hands over parsed arguments: of a key that was sent twice, the last value is left.
     "duplicate-keys": ("langchain-chat",),
@@ -26,7 +29,8 @@ LOST_BEFORE = {
 @pytest.mark.parametrize("name", WITH_WHOLECALL)
 @within(2 * SECONDS)
 async def test_no_partial_call_runs(name: str) -> None:
-    tried = await try_all(WITH_WHOLECALL[name], EVERY, through_proxy=False)
+    scenarios = [each for each in EVERY if name not in TOO_LONG.get(each, ())]
+    tried = await try_all(WITH_WHOLECALL[name], scenarios, through_proxy=False)
     unsafe = {
         scenario: attempt.judgement
         for scenario, attempt in tried.items()
