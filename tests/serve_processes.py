@@ -50,6 +50,8 @@ tools:
   - {{python: "chaos_tools:send_email"}}
 """
 _READY_SECONDS = 60.0
+_FORKS = b"multiprocessing.forkserver"
+"""In the command of the process that workers are forked from."""
 _OK = 200
 
 
@@ -122,9 +124,8 @@ class Serving:
     def list_workers(self) -> list[int]:
         """The processes that the supervisor started and that serve."""
         assert self.process is not None
-        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        found = [int(word) for word in path.read_text().split()] if path.exists() else []
-        return [pid for pid in found if b"spawn_main" in _read_command(pid)]
+        forks = (pid for pid in _list_children(self.process.pid) if _FORKS in _read_command(pid))
+        return [pid for parent in forks for pid in _list_children(parent)]
 
     def stop(self) -> None:
         """End every process that was started here."""
@@ -136,6 +137,13 @@ class Serving:
             for pid in workers:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def _list_children(pid: int) -> list[int]:
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(word) for word in words]
+    return []
 
 
 def _read_command(pid: int) -> bytes:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 import uvicorn
+from uvicorn.config import STARTUP_FAILURE
 
 from wholecall.proxy.config.schema import Config, McpTool, PythonTool
-from wholecall.proxy.server import START_SECONDS, Workers, find_patience
+from wholecall.proxy.server import START_SECONDS, WorkerProcess, Workers, find_patience
 
 
 class Fake:
@@ -20,6 +21,8 @@ class Fake:
     made: ClassVar[list[Fake]]
     ready_after = 0
     lives = True
+    hanging = False
+    exitcode = -9
     on_question: Any = staticmethod(lambda: None)
 
     def __init__(self, *_: object) -> None:
@@ -30,6 +33,9 @@ class Fake:
 
     def is_alive(self) -> bool:
         return self.lives
+
+    def hangs(self, _: float) -> bool:
+        return self.hanging
 
     def is_ready(self, _: float) -> bool:
         self.asked += 1
@@ -45,7 +51,7 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
     class Mine(Fake):
         made: ClassVar[list[Fake]] = []
 
-    monkeypatch.setattr("wholecall.proxy.server.Process", Mine)
+    monkeypatch.setattr("wholecall.proxy.server.WorkerProcess", Mine)
     monkeypatch.setattr("wholecall.proxy.server._PAUSE", 0.0)
     before = {each: signal.getsignal(each) for each in signal.valid_signals()}
     with socket.socket() as bound:
@@ -101,6 +107,36 @@ def test_the_end_comes_before_a_change(
     workers.restart_all()
     assert fakes(workers)[-1].done == ["start", "kill", "join"]
     assert not caplog.text
+
+
+@pytest.mark.parametrize("how", [{"lives": False}, {"hanging": True}])
+def test_a_process_that_died_or_hangs_is_replaced_and_the_others_stay(
+    workers: Workers, *, how: dict[str, Any]
+) -> None:
+    for name, value in how.items():
+        setattr(workers.processes[0], name, value)
+    workers.keep_subprocess_alive()
+    first, second, fresh = fakes(workers)
+    assert (first.done, second.done, fresh.done) == (["kill", "join"], [], ["start"])
+    assert [*map(id, workers.processes)] == [id(fresh), id(second)]
+
+
+def test_a_process_that_could_not_start_ends_them_all(workers: Workers) -> None:
+    first = workers.processes[0]
+    first.lives, first.exitcode = False, STARTUP_FAILURE  # type: ignore[attr-defined, misc]
+    workers.keep_subprocess_alive()
+    assert workers.should_exit.is_set()
+    assert len(fakes(workers)) == 2
+
+
+def test_a_process_hangs_when_it_has_not_answered_for_so_long() -> None:
+    with socket.socket() as bound:
+        process = WorkerProcess(uvicorn.Config("none", log_config=None), [bound])
+    assert not process.hangs(60.0)
+    process.heard_at -= 61.0
+    assert process.hangs(60.0)
+    process.child_conn.send(True)
+    assert not process.hangs(60.0)
 
 
 def test_a_process_has_time_for_its_servers() -> None:

@@ -20,6 +20,8 @@ from functools import partial
 from types import FrameType
 
 import uvicorn
+from uvicorn._subprocess import subprocess_started
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.server import HANDLED_SIGNALS
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
@@ -33,9 +35,13 @@ from wholecall.proxy.observe.redaction import Redactor
 
 # Several processes on one port, replaced one by one when the configuration changes.
 #
+# uvicorn starts each in a new interpreter, which imports the proxy for seconds on a busy machine.
+# Here they are forked from a process that has imported it and does nothing else: a worker that died
+# is back at once.
+#
 # uvicorn gives a new process five seconds to be ready, and otherwise drops the whole change without
-# a message. A new process waits for its MCP servers, and on a busy machine imports alone can take
-# that long.
+# a message. A new process waits for its MCP servers, which can take longer. And while one process
+# hangs, it replaces none of the others.
 
 
 START_SECONDS = 60
@@ -53,17 +59,73 @@ def find_patience(config: Config) -> float:
     return START_SECONDS + max((tool.start_timeout for tool in servers), default=0.0)
 
 
+_FORKS = multiprocessing.get_context("forkserver")
+
+
+class WorkerProcess(Process):
+    """A process that serves, forked from one that has imported the proxy."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        given = {
+            "config": config,
+            "target": self.target,
+            "sockets": sockets,
+            "stdin_fileno": None,
+        }
+        forked = _FORKS.Process(target=subprocess_started, kwargs=given)
+        self.process = forked  # type: ignore[assignment]  # uvicorn spawns them
+        self.heard_at = time.monotonic()
+        """When it last answered a ping."""
+
+    def hangs(self, seconds: float) -> bool:
+        """Return True if it has not answered for so long."""
+        if self.ping(_PAUSE):
+            self.heard_at = time.monotonic()
+        return time.monotonic() - self.heard_at > seconds
+
+
 class Workers(Multiprocess):
     """Starts processes, and keeps as many of them running."""
 
     patience: float = START_SECONDS
     """Seconds that a new process may take."""
+    processes: list[WorkerProcess]  # type: ignore[assignment]  # all are started here
+
+    def init_processes(self) -> None:
+        """Start all of them."""
+        _FORKS.set_forkserver_preload([__name__])
+        self.processes = [self._start() for _ in range(self.processes_num)]
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace processes that have ended or hang. One that hangs does not hold up the others."""
+        for place, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.process.is_alive() and not process.hangs(self.patience):
+                continue
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:
+                _LOG.error("a process could not start; see its own log lines")
+                self.should_exit.set()
+                return
+            self.processes[place] = self._start()
+
+    def handle_ttin(self) -> None:
+        """Keep one more of them running."""
+        self.processes_num += 1
+        self.processes.append(self._start())
+
+    def _start(self) -> WorkerProcess:
+        process = WorkerProcess(self.config, self.sockets)
+        process.start()
+        return process
 
     def restart_all(self) -> None:
         """Replace each process when another is ready; if none is, the rest go on as they are."""
         for place, before in enumerate(self.processes):
-            after = Process(self.config, self.sockets)
-            after.start()
+            after = self._start()
             why = self._wait_for(after)
             if why:
                 after.kill()
