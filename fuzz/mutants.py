@@ -57,7 +57,7 @@ MUTANTS = [
         "proxy/http/uvicorn_protocol.py",
         "        if self._is_full:\n            return  # those",
         "        if False:\n            return  # those",
-        "tests/proxy/http/test_uvicorn_protocol_in_line.py",
+        "tests/proxy/http/test_uvicorn_protocol_pipelined.py",
     ),
     Mutant(
         "slow readers: all that came of an answer is copied for them",
@@ -193,7 +193,7 @@ MUTANTS = [
         "assembly/verdict.py",
         "return Ending.DROPPED",
         "return Ending.GOOD",
-        "tests/assembly/test_verdict_ending.py tests/assembly/test_assembler.py "
+        "tests/assembly/test_verdict_turn_end.py tests/assembly/test_assembler.py "
         "tests/assembly/test_assembler_ends.py",
     ),
     Mutant(
@@ -258,7 +258,7 @@ MUTANTS = [
         "assembly/call_builder.py",
         "self.is_growing and not self.arguments.may_repeat",
         "self.is_growing",
-        "tests/assembly/test_call_builder.py tests/protocols/test_fast_path_joining.py",
+        "tests/assembly/test_call_builder.py tests/protocols/test_fast_path_coalesced.py",
     ),
     Mutant(
         "at most once: a call that is known is run again",
@@ -286,14 +286,14 @@ MUTANTS = [
         "agent/approvals.py",
         "return CANCELLED if form.problems else Elicited",
         "return Elicited",
-        "tests/tools/mcp/test_elicitation.py",
+        "tests/tools/mcp/test_session_elicitation.py",
     ),
     Mutant(
         "what a tool asks the user: with several calls under way, one of them is guessed",
         "tools/mcp/session.py",
         "if len(self._callers) != 1:",
         "if not self._callers:",
-        "tests/tools/mcp/test_elicitation.py",
+        "tests/tools/mcp/test_session_elicitation.py",
     ),
     Mutant(
         "the answer of an approval: what is not exactly a yes lets a call pass",
@@ -328,7 +328,7 @@ MUTANTS = [
         "agent/call_runner.py",
         "return self._settings.threads.lost >= self._limits.lost_threads",
         "return False",
-        "tests/agent/test_call_runner_calling_time.py",
+        "tests/agent/test_call_runner_timeouts.py",
     ),
     Mutant(
         "the same call again and again",
@@ -370,7 +370,7 @@ MUTANTS = [
         "dialects/grammars/literal_calls.py",
         "if not end or not (quoted or key in properties or _is_word(key)):",
         "if not end:",
-        "tests/dialects/test_literal_calls.py",
+        "tests/dialects/grammars/test_literal_calls.py",
     ),
     Mutant(
         "a call of Gemini's runs again in each chunk that repeats it",
@@ -461,7 +461,7 @@ MUTANTS = [
         "proxy/handlers/response_writer.py",
         "error.status is None and error.code == BAD_CALL",
         "error.status is not None and error.code == BAD_CALL",
-        "tests/proxy/handlers/test_response_writer_failing.py",
+        "tests/proxy/handlers/test_response_writer_errors.py",
     ),
     Mutant(
         "the handle of a request: a resend runs in another process what has begun in one",
@@ -489,14 +489,14 @@ MUTANTS = [
         "dialects/grammars/literal_calls.py",
         "if self._tells:",
         "if False:",
-        "tests/dialects/test_literal_calls.py",
+        "tests/dialects/grammars/test_literal_calls.py",
     ),
     Mutant(
         "tags where a schema says nothing are read as an object",
         "dialects/grammars/nested_tag_calls.py",
         "if not may_nest(schema) or depth >= _DEEPEST:",
         "if depth >= _DEEPEST:",
-        "tests/dialects/grammars/test_nested_tag_calls_nested_values.py",
+        "tests/dialects/grammars/test_nested_tag_calls_values.py",
     ),
     Mutant(
         "an example that is set off by blanks runs",
@@ -510,7 +510,7 @@ MUTANTS = [
         "arguments/argument_reader.py",
         "if holds_half(value):",
         "if False:",
-        "tests/arguments/test_argument_reader_quoting.py",
+        "tests/arguments/test_argument_reader_quotation_marks.py",
     ),
     Mutant(
         "a parameter without a name is dropped",
@@ -573,7 +573,7 @@ MUTANTS = [
         "agent/loop.py",
         "if barred is not None:",
         "if False:",
-        "tests/agent/test_loop_caps.py",
+        "tests/agent/test_loop_budget.py",
     ),
     Mutant(
         "a call in the last answer of a stopped run counts as the answer",
@@ -622,7 +622,7 @@ MUTANTS = [
         "agent/call_runner.py",
         "if late < HELD_UP or extensions == MOST_EXTENSIONS:",
         "if True:",
-        "tests/agent/test_call_runner.py tests/agent/test_late_results.py",
+        "tests/agent/test_call_runner.py tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "a loop that is held up all the time gives time without end",
@@ -636,14 +636,14 @@ MUTANTS = [
         "agent/call_runner.py",
         "except (Exception, SystemExit, KeyboardInterrupt) as error:",
         "except (Exception, SystemExit) as error:",
-        "tests/agent/test_late_results.py",
+        "tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "the late result of a thread is lost",
         "agent/call_runner.py",
         "self.on_late(outcome)",
         "pass",
-        "tests/agent/test_late_results.py",
+        "tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "the late result of a task is lost",
@@ -657,14 +657,14 @@ MUTANTS = [
         "agent/loop.py",
         "news, self._told = self.late[self._told :], len(self.late)",
         "news = self.late",
-        "tests/agent/test_late_results.py",
+        "tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "a tool that blocks the event loop is not named",
         "agent/call_runner.py",
         "if seconds >= HELD_UP:",
         "if False:",
-        "tests/agent/test_late_results.py",
+        "tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "what a tool prints gets into the log as it is",
@@ -678,14 +678,14 @@ MUTANTS = [
         "agent/run.py",
         "signal.signal(signal.SIGINT, stop)",
         "pass",
-        "tests/agent/test_late_results.py",
+        "tests/agent/test_executor_late_results.py",
     ),
     Mutant(
         "a call with side effects is to be repeated after its server failed",
         "agent/call_runner.py",
         "hint = _HARMLESS if repeatable else _MAYBE_DONE",
         "hint = _HARMLESS",
-        "tests/agent/test_call_runner_telling.py",
+        "tests/agent/test_call_runner_tool_errors.py",
     ),
     Mutant(
         "an internal error of an MCP server says what its tool did",
@@ -706,7 +706,7 @@ MUTANTS = [
         "protocols/openai_responses/stream.py",
         "if call is None or call.is_apart(address):",
         "if call is None:",
-        "tests/protocols/openai_responses/test_stream_openai_items.py",
+        "tests/protocols/openai_responses/test_stream_items.py",
     ),
     Mutant(
         "a guess runs at the output limit",
@@ -756,14 +756,14 @@ MUTANTS = [
         "assembly/verdict.py",
         "return ending_of(worse(self.hint, Hint.LENGTH) if self.limited else self.hint)",
         "return ending_of(self.hint)",
-        "tests/assembly/test_verdict_ending.py",
+        "tests/assembly/test_verdict_turn_end.py",
     ),
     Mutant(
         "a replayed answer does not know the limit of its request",
         "inspector/captured_answer.py",
         "max_tokens=case.max_tokens,",
         "max_tokens=None,",
-        "tests/inspector/test_captured_answer_decoding.py",
+        "tests/inspector/test_captured_answer_chunks.py",
     ),
     Mutant(
         "the count of all choices is taken for that of one",
@@ -966,7 +966,7 @@ MUTANTS = [
         "agent/turn.py",
         "request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF",
         "request.choice.mode is not Mode.NONE",
-        "tests/agent/test_quotations.py tests/agent/test_turn.py",
+        "tests/agent/test_loop_quotations.py tests/agent/test_turn.py",
     ),
     Mutant(
         "side effects: the default starts a tool that is not read-only",
@@ -980,7 +980,7 @@ MUTANTS = [
         "dialects/rescue.py",
         "self._gate.refuse(opened.number, WRITTEN)",
         "pass",
-        "tests/dialects/test_rescue_rescuing.py",
+        "tests/dialects/test_rescue_native_answers.py",
     ),
     Mutant(
         "quotation: a call in quotation marks runs",
@@ -1092,14 +1092,14 @@ MUTANTS = [
         "protocols/registry.py",
         "return (*chain(*unsaid), *others)",
         "return tuple(others)",
-        "tests/protocols/test_model_options.py",
+        "tests/protocols/test_registry_model_options.py",
     ),
     Mutant(
         "the prompt of a client that marks its own cache is marked again",
         "protocols/anthropic/request.py",
         "return request.options.marks_cache and not ours",
         "return request.options.marks_cache",
-        "tests/protocols/test_model_options.py",
+        "tests/protocols/test_registry_model_options.py",
     ),
     Mutant(
         "an item that only its provider can read is dropped on the way to another one",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,12 @@ LIMITS = {
 REQUEST_FILES, REQUEST_CHANGES = 60, 346
 # From `Reader.end` to the released call.
 END_FILES, END_CHANGES = 11, 28
+TESTS = Path(__file__).parent
+# Tests of runs and stores together: of no module more than of the others.
+OF_ALL_MODULES = {
+    "journal": ("cut_rows", "durable_runs", "fleet", "journal_stores", "killed_process")
+    + ("shared_proxies",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +57,25 @@ def test_no_figure_is_over_its_limit(figure: str, measured: dict[str, float]) ->
 
 def test_every_figure_has_a_limit(measured: dict[str, float]) -> None:
     assert set(measured) == set(LIMITS)
+
+
+def list_strangers() -> list[str]:
+    """List the test files in a folder of the package that name no module of that folder."""
+    strangers = []
+    for path in TESTS.rglob("test_*.py"):
+        folder = path.parent.relative_to(TESTS)
+        own = house.ROOT / "src" / "wholecall" / folder
+        if folder == Path() or not (own / "__init__.py").exists():
+            continue
+        names = [found.stem for found in own.iterdir()] + list(OF_ALL_MODULES.get(str(folder), ()))
+        stem = path.stem.removeprefix("test_")
+        if not any(stem == name or stem.startswith(f"{name}_") for name in names):
+            strangers.append(str(path.relative_to(TESTS)))
+    return strangers
+
+
+def test_a_test_file_begins_with_the_name_of_what_it_tests() -> None:
+    assert list_strangers() == []
 
 
 def test_a_request_walks_no_further() -> None:

@@ -1,7 +1,7 @@
 """Quoted calls do not run: formats and framings of quotations.py, read by the library.
 
-What the loop and the proxy make of them stands in tests/agent/test_quotations.py and
-tests/proxy/test_quotations.py; what must run all the same, in test_leaks.py.
+What the loop and the proxy make of them stands in tests/agent/test_loop_quotations.py and
+tests/proxy/test_app_quotations.py; what must run all the same, in test_leaks.py.
 """
 
 from __future__ import annotations

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 
 from schemas import SCHEMAS, VALUES
-from wholecall.arguments.describe import RECEIVED, cut, describe, list_some, show, show_names
+from wholecall.arguments.describe import (
+    RECEIVED,
+    cut,
+    describe,
+    find_misspelt,
+    list_some,
+    show,
+    show_names,
+    suggest,
+)
 
 # what holds, value, shown
 VALUES_SHOWN = [
@@ -127,3 +136,41 @@ def test_a_description_ends_although_its_schema_does_not() -> None:
 @given(SCHEMAS)
 def test_every_ordinary_schema_can_be_described(schema: dict[str, Any]) -> None:
     assert describe(schema, follow)
+
+
+# ── The name that was probably meant, and when that is beyond doubt ─────────────────────
+
+# what holds, name, known names, nearest, misspelt
+ROWS = [
+    ("a letter is missing", "get_wether", ["get_weather", "send"], "get_weather", "get_weather"),
+    ("another framework's case", "dryRun", ["dry_run"], "dry_run", "dry_run"),
+    ("hyphens and dots", "DRY-RUN.", ["dry_run"], "dry_run", "dry_run"),
+    ("blanks and marks around it", ' \n":path', ["path"], "path", "path"),
+    ("nothing but marks", "@", ["$"], None, None),
+    ("a longer name is near, but may be another", "file_path", ["path"], "path", None),
+    ("nothing is near", "town", ["path", "content"], None, None),
+    ("nothing is known", "town", [], None, None),
+    ("of two spellings the first in order", "a_b", ["AB", "a_b"], "AB", "AB"),
+    ("only the head of a long name is compared", "x" * 100_000, ["x" * 70], "x" * 70, "x" * 70),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near", "same"), [r[1:] for r in ROWS], ids=[r[0] for r in ROWS]
+)
+def test_the_nearest_name(
+    name: str, known: list[str], *, near: str | None, same: str | None
+) -> None:
+    assert suggest(name, known) == near
+    assert find_misspelt([name], known) == ({} if same is None else {name: same})
+
+
+def test_of_many_names_all_other_cases_and_some_other_letters_are_found() -> None:
+    known = [f"parameter_{number}" for number in range(300)]
+    in_capitals = {name.upper(): name for name in known}
+    with_a_typo = [f"paramter_{number}" for number in range(300)]
+
+    assert find_misspelt([*with_a_typo, *in_capitals], known).keys() == {
+        *with_a_typo[:16],
+        *in_capitals,
+    }

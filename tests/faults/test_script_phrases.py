@@ -6,8 +6,13 @@ import json
 
 import pytest
 
+from wholecall.arguments.validate import admit
+from wholecall.events import Start
 from wholecall.faults.script import (
     MAIL,
+    PROTOCOLS,
+    READ_ONLY,
+    TOOLS,
     Begin,
     Grow,
     Say,
@@ -16,10 +21,12 @@ from wholecall.faults.script import (
     address,
     call,
     cut_call,
+    definitions,
     open_call,
     split,
     write,
 )
+from wholecall.messages import read_offer
 
 
 def joined(steps: tuple[Step, ...]) -> str:
@@ -53,3 +60,26 @@ def test_an_address_is_put_on_every_piece_and_an_id_on_the_first() -> None:
     assert {step.index for step in steps if isinstance(step, Grow)} == {7}
     assert {step.id for step in steps if isinstance(step, Grow)} == {None}
     assert steps[-2:] == (Seal(), Say("so"))
+
+
+# ── The four tools, in the form of each protocol ────────────────────────────────────────
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_definition_says_what_the_tool_is(protocol: str) -> None:
+    offer = read_offer(definitions(protocol))
+    assert [(tool.name, tool.parameters, tool.description) for tool in offer.values()] == [
+        (tool.name, tool.parameters, tool.description) for tool in TOOLS
+    ]
+
+
+def test_the_tools_may_be_offered() -> None:
+    assert not admit(TOOLS)
+
+
+def test_only_what_reads_may_start_early() -> None:
+    assert {"get_weather", "list_items"} == READ_ONLY
+    assert {tool.name for tool in TOOLS if tool.start is Start.CONFIRMED} == {
+        "send_email",
+        "write_file",
+    }

@@ -1,7 +1,7 @@
 """The samples of "Buffer Implementation for Streaming Tool Calls", run against `ToolUseBuffer`.
 
 Each docstring names the document's section. More of the buffer: tests/test_stream_blocks.py;
-of blocks in XML, cut at every character: tests/test_stream_reading.py.
+of blocks in XML, cut at every character: tests/test_stream_recorded.py.
 """
 
 from typing import Any

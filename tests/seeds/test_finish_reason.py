@@ -1,7 +1,7 @@
 """The samples of "finish_reason Analysis for Tool Call Completion".
 
 Each docstring names the section. The four test cases of section 6 are rows of `RESPONSES` in
-tests/test_stream_reading.py, for bodies in every form; the whole table of finish reasons and calls
+tests/test_stream_recorded.py, for bodies in every form; the whole table of finish reasons and calls
 is
 `STATES` in tests/test_stream.py.
 """

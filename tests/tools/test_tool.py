@@ -8,7 +8,7 @@ import pytest
 
 from wholecall.events import JSON
 from wholecall.messages import Result, ToolSpec
-from wholecall.tools.tool import Context, Tool
+from wholecall.tools.tool import Context, Failed, Retry, Tool
 
 
 async def run(_arguments: Mapping[str, JSON], _context: Context) -> Result:
@@ -64,3 +64,12 @@ def test_a_context_of_one_s_own_needs_no_more_than_names() -> None:
     context = Context(call_id="c", run_id="r", idempotency_key="k")
     context.report({"done": 1})
     assert context.is_cancelled() is False
+
+
+# ── `Retry` and `Failed` carry the words of the tool's author ───────────────────────────
+
+
+@pytest.mark.parametrize("signal", [Retry, Failed])
+def test_a_signal_says_what_its_author_wrote(signal: type[Exception]) -> None:
+    with pytest.raises(signal, match="no city 'Olso'"):
+        raise signal("no city 'Olso'")

@@ -1,5 +1,7 @@
 """A local model as an upstream: asked, restarted, closed, and found by its name."""
 
+from __future__ import annotations
+
 import asyncio
 import os
 import re
@@ -9,15 +11,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
-from upstreams.fake_endpoint import PATIENCE
+from proxy_server import in_loop
+from upstreams.fake_endpoint import PATIENCE, serving
 from upstreams.fake_runtime import count_starts, program
 from wholecall.errors import UnknownModel, UpstreamError
 from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
 from wholecall.upstreams.http import HttpSettings
-from wholecall.upstreams.local_upstream import MOST_WAYS, LocalUpstream, find_file
+from wholecall.upstreams.local_upstream import MOST_WAYS, LocalUpstream, find_file, takes_tools
 from wholecall.upstreams.model_process import LocalSettings
 from wholecall.upstreams.providers import find_upstream
 
@@ -244,3 +248,33 @@ def test_who_comes_late_with_an_old_address_takes_no_way_from_others(tmp_path: P
         assert closed == [False, True]
 
     asyncio.run(connect())
+
+
+# ── What llama.cpp says of a chat template, if it says anything ─────────────────────────
+
+ROWS: dict[str, tuple[int, str, bool | None]] = {
+    "it has a place for tools": (200, '{"chat_template_caps": {"supports_tools": true}}', True),
+    "it has none": (200, '{"chat_template_caps": {"supports_tools": false}, "x": 1}', False),
+    "nothing is said of it": (200, '{"chat_template_caps": {}}', None),
+    "nothing is said of templates": (200, "{}", None),
+    "the server is busy": (503, '{"chat_template_caps": {"supports_tools": true}}', None),
+    "it is no JSON": (200, "<html>", None),
+}
+
+
+@pytest.mark.parametrize(("status", "said", "taken"), ROWS.values(), ids=ROWS)
+@in_loop
+async def test_row(status: int, said: str, *, taken: bool | None) -> None:
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.path == "/props"
+        return web.Response(status=status, text=said)
+
+    async with serving(handler) as server:
+        assert await takes_tools(server.url, "key") is taken
+
+
+@in_loop
+async def test_a_server_that_is_not_there_says_nothing() -> None:
+    async with serving(web.Response) as server:  # type: ignore[arg-type]  # nobody asks it
+        address = server.url
+    assert await takes_tools(address, "key") is None

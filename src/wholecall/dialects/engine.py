@@ -18,7 +18,7 @@ read since, and hostile text could make it be read again and again. So a grammar
 header of bounded length (`LONGEST_NAME`) whether this is a call. Up to there the engine may rewind
 and try the next grammar. After that the decision is final: what breaks later is a rejected call
 with its reason, never text, and never a second reading that happens to fit. Patterns are
-possessive, limits have names, and `tests/dialects/test_hostile.py` counts the work.
+possessive, limits have names, and `tests/dialects/test_engine_hostile.py` counts the work.
 
 Reading ahead is a promise about place and output, and all of it is made by six operations:
 

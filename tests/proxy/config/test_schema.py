@@ -1,6 +1,16 @@
 import pytest
 
-from wholecall.proxy.config.schema import McpTool, ModelConfig, Secret, matches
+from wholecall.errors import WholecallError
+from wholecall.proxy.config.schema import (
+    ConfigError,
+    ConfigProblem,
+    McpTool,
+    ModelConfig,
+    Position,
+    Secret,
+    matches,
+    reveal,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +71,44 @@ def test_an_mcp_entry_becomes_the_server_it_describes() -> None:
 def test_settings_that_do_not_go_together_are_no_server() -> None:
     with pytest.raises(ValueError, match="either a command or a url"):
         McpTool(mcp="time").make_server()
+
+
+# ── Problems ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("place", "setting", "shown"),
+    [
+        (Position("a.yaml", 3), "listen.port", "a.yaml:3: listen.port: it is wrong"),
+        (Position("a.yaml", 3), "", "a.yaml:3: it is wrong"),
+        (Position("WHOLECALL__X"), "x", "WHOLECALL__X: x: it is wrong"),
+    ],
+)
+def test_a_problem_says_where_and_what(place: Position, setting: str, *, shown: str) -> None:
+    assert str(ConfigProblem(place, setting, "it is wrong")) == shown
+
+
+def test_an_error_has_all_problems_and_the_place_of_the_first() -> None:
+    first = ConfigProblem(Position("a.yaml", 3), "x", "one")
+    error = ConfigError([first, ConfigProblem(Position("a.yaml", 5), "y", "two")])
+    assert isinstance(error, WholecallError)
+    assert (error.file, error.line, error.message) == ("a.yaml", 3, "one")
+    assert str(error) == "a.yaml:3: x: one; a.yaml:5: y: two"
+
+
+# ── Secret ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_secret_is_shown_nowhere_but_where_it_is_asked_for() -> None:
+    secret = Secret("sk-123", written="${KEY}")
+    assert "sk-123" not in f"{secret} {secret!r} {[secret]} {secret.written}"
+    assert (repr(secret), str(secret)) == ("Secret('${KEY}')", "***")
+    assert secret.reveal() == reveal(secret) == "sk-123"
+    assert reveal("plain") == "plain"
+
+
+def test_secrets_are_equal_by_what_they_hold() -> None:
+    assert Secret("a", written="${ONE}") == Secret("a", written="${TWO}")
+    assert Secret("a") != Secret("b")
+    assert Secret("a") != "a"
+    assert len({Secret("a"), Secret("a")}) == 1

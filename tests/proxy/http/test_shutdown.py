@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy_server import in_loop
-from wholecall.proxy.http.shutdown import WorkInProgress
+from wholecall.proxy.http.shutdown import ShutdownDeadline, WorkInProgress
 
 
 class Closed:
@@ -138,3 +138,34 @@ async def test_what_goes_on_is_waited_for_and_then_broken_off() -> None:
     assert long.cancelled()
     await work.settle(0.0)
     await work.close()
+
+
+# ── The time that is left when the server ends ──────────────────────────────────────────
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_all_that_waits_shares_one_time() -> None:
+    clock = Clock()
+    draining = ShutdownDeadline(clock)
+    draining.begin()
+    clock.now += 10
+    draining.begin()  # another connection hears of it
+    assert draining.left_of(30) == 20
+    clock.now += 50
+    assert draining.left_of(30) == 0
+
+
+def test_without_connections_it_begins_when_it_is_asked_for() -> None:
+    clock = Clock()
+    clock.now = 100.0
+    draining = ShutdownDeadline(clock)
+    assert draining.left_of(30) == 30
+    clock.now += 10
+    assert draining.left_of(30) == 20

@@ -1,11 +1,19 @@
 """The models that can be pulled: pinned to the last, and found by the beginning of a name."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from wholecall.errors import UnknownModel
-from wholecall.upstreams.model_files import DEFAULT, LocalModel, find_model, load_catalogue
+from wholecall.upstreams.model_files import (
+    DEFAULT,
+    LocalModel,
+    find_model,
+    list_files,
+    load_catalogue,
+    models_folder,
+)
 
 HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -46,3 +54,33 @@ def test_the_beginning_of_a_name_is_enough(name: str) -> None:
 def test_an_unknown_name_says_what_there_is(name: str, *, said: str) -> None:
     with pytest.raises(UnknownModel, match=re.escape(said)):
         find_model(name)
+
+
+# ── Where models lie, on each system and where the environment says otherwise ───────────
+
+HOME = Path.home()
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "folder"),
+    [
+        ("linux", {}, HOME / ".cache/wholecall/models"),
+        ("linux", {"XDG_CACHE_HOME": "/cache"}, Path("/cache/wholecall/models")),
+        ("darwin", {}, HOME / "Library/Caches/wholecall/models"),
+        ("win32", {}, HOME / "AppData/Local/wholecall/models"),
+        ("win32", {"LOCALAPPDATA": "/local"}, Path("/local/wholecall/models")),
+        ("linux", {"WHOLECALL_MODELS": "~/models"}, HOME / "models"),
+        ("linux", {"WHOLECALL_MODELS": ""}, HOME / ".cache/wholecall/models"),
+    ],
+)
+def test_the_folder(platform: str, environ: dict[str, str], *, folder: Path) -> None:
+    assert models_folder(environ, platform=platform) == folder
+
+
+def test_only_models_are_listed_and_in_order(tmp_path: Path) -> None:
+    for name in ("b.gguf", "a.gguf", "c.gguf.part", "notes.txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder.gguf").mkdir()
+    (tmp_path / "gone.gguf").symlink_to(tmp_path / "elsewhere.gguf")
+    assert [path.name for path in list_files(tmp_path)] == ["a.gguf", "b.gguf"]
+    assert list_files(tmp_path / "missing") == []
