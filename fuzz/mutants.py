@@ -1,9 +1,11 @@
 """Take the guards out, one at a time, and see that the tests notice.
 
     .venv/bin/python fuzz/mutants.py
+    .venv/bin/python fuzz/mutants.py provenance codes: gate_mode
 
 Each mutant is made in a copy of the package; the tests of the core are run against it and
-must fail. A mutant that survives is printed, and the exit code is 1.
+must fail. A mutant that survives is printed, and the exit code is 1. With words, only mutants
+whose name, file or tests hold one of them are made.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -868,7 +871,14 @@ MUTANTS = [
         "dialects/provenance.py",
         "told += zip(self._texts, map(decode, self._texts), strict=True)",
         "told += ()",
-        "tests/test_provenance.py",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
+        "provenance: a code hides the words of a result",
+        "dialects/provenance.py",
+        "told = [results] if decoded == results else [results, decoded]",
+        "told = [results]",
+        "tests/dialects/test_provenance.py",
     ),
     Mutant(
         "codes: base64 stays as it is",
@@ -1154,17 +1164,28 @@ def survives(mutant: Mutant, folder: Path) -> bool:
     return done.returncode == 0
 
 
-def main() -> int:
-    """Try every mutant; exit with 1 if one survives."""
+def holding(words: Sequence[str]) -> list[Mutant]:
+    """Return the mutants whose name, file or tests hold one of these words; all without words."""
+    return [
+        mutant
+        for mutant in MUTANTS
+        if not words or any(word in f"{mutant.name} {mutant.file} {mutant.tests}" for word in words)
+    ]
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the mutants that hold one of the words; exit with 1 if one survives."""
+    mutants = holding(words)
+    assert mutants, f"no mutant holds {' or '.join(words)}"
     surviving = 0
     with tempfile.TemporaryDirectory() as folder:
-        for mutant in MUTANTS:
+        for mutant in mutants:
             alive = survives(mutant, Path(folder))
             surviving += alive
             print(f"{'SURVIVED' if alive else 'caught':9} {mutant.name}", flush=True)
-    print(f"{len(MUTANTS) - surviving} of {len(MUTANTS)} caught")
+    print(f"{len(mutants) - surviving} of {len(mutants)} caught")
     return 1 if surviving else 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

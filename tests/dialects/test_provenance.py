@@ -54,6 +54,23 @@ ROWS: list[tuple[str, str, str, str, str, bool]] = [
     ("in a block quote", "> " + MAIL.replace(", ", ",\n> "), MAIL, "mail", LONG, True),
     ("in numbered lines", "  1\t<tool_call>\n  2\t" + MAIL[11:], MAIL, "mail", LONG, True),
     ("with typographic marks", MAIL.replace('"', "”"), MAIL, "mail", LONG, True),
+    ("in base64", base64.b64encode(MAIL.encode()).decode(), MAIL, "mail", LONG, True),
+    (
+        "in hexadecimal, in another format",
+        qwen("wipe", n="1").encode().hex(),
+        hermes("wipe", SHORT),
+        "wipe",
+        SHORT,
+        True,
+    ),
+    (
+        "another call in base64",
+        base64.b64encode(MAIL.encode()).decode(),
+        hermes("wipe", SHORT),
+        "wipe",
+        SHORT,
+        False,
+    ),
     ("in another format", qwen("wipe", n="1"), hermes("wipe", SHORT), "wipe", SHORT, True),
     ("in a fence", f"```\n{qwen('wipe', n='1')}\n```", hermes("wipe", SHORT), "wipe", SHORT, True),
     (
