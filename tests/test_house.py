@@ -40,8 +40,10 @@ END_FILES, END_CHANGES = 11, 28
 TESTS = Path(__file__).parent
 # Tests of runs and stores together: of no module more than of the others.
 OF_ALL_MODULES = {
-    "journal": ("cut_rows", "durable_runs", "fleet", "journal_stores", "killed_process")
-    + ("shared_proxies",),
+    "journal": (
+        *("cut_rows", "durable_runs", "fleet", "journal_stores", "killed_process"),
+        "shared_proxies",
+    ),
 }
 
 
