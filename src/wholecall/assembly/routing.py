@@ -22,13 +22,12 @@ place of an open one of the same tool has a *rival*, and does not run while the 
 may be a piece of it. A call with an id that was seen before may be a *repeat*: it is compared at
 the end, runs once if it is the same, and is refused if one is the beginning of the other.
 
-Names have the same troubles. They arrive in pieces, or grow as a whole (`edit`, `edit_file`), and
-carry the remains of a model's own format. The tools on offer decide which reading is meant.
+Names have the same troubles. They arrive in pieces, or grow as a whole (`edit`, `edit_file`). The
+tools on offer decide which reading is meant.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from msgspec.structs import replace
@@ -60,30 +59,6 @@ def join_name(current: str, piece: str, *, offered: Collection[str] | None) -> s
 def _join_blindly(current: str, piece: str) -> str:
     # No tools were given: a longer spelling of the same name replaces it.
     return piece if piece.startswith(current) else current + piece
-
-
-_NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
-"""Prefixes that models were trained to write before a tool's name: gpt-oss and Kimi, Gemini."""
-
-
-_HEADER = re.compile(r"(?:.*\bto=)?(?P<name>[^\s<]+?)(?::\d+)?\s*(?:<\|.*)?", re.DOTALL)
-"""Remains of a header that servers leave around a name: `to=functions.search <|constrain|>json` and
-`search<|channel|>commentary` from gpt-oss, `functions.search:0` from Kimi."""
-
-
-def offered_name(name: str, offered: Collection[str] | None) -> str:
-    """Return the offered name that is meant: this one, or the one after a namespace or in a
-    header."""
-    name = name.strip()
-    if offered is None or name in offered:
-        return name
-    headed = _HEADER.fullmatch(name)
-    for spelled in (name, headed["name"]) if headed else (name,):
-        for namespace in ("", *_NAMESPACES):
-            bare = spelled.removeprefix(namespace)
-            if bare in offered:
-                return bare
-    return name
 
 
 def is_settled(name: str, offered: Collection[str] | None) -> bool:

@@ -38,7 +38,8 @@ request allowed, whatever its finish reason says: some servers close a cut call 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -58,7 +59,6 @@ from wholecall.arguments.repair import may_drop
 from wholecall.assembly.call_builder import NO_TAIL, Draft, TextForm
 from wholecall.assembly.finish_reasons import worse
 from wholecall.assembly.json_scanner import Tail
-from wholecall.assembly.routing import offered_name
 from wholecall.events import (
     OUTPUT_LIMIT,
     Call,
@@ -279,6 +279,30 @@ class Judge(Value, frozen=True):
         self, raw: RawArguments, spec: ToolSpec | None, *, whole: bool
     ) -> ArgumentsRead:
         return read_arguments(raw, spec, whole=whole, limits=self.limits, options=self.coercion)
+
+
+_NAMESPACES = ("functions.", "functions:", "default_api.", "default_api:")
+"""Prefixes that models were trained to write before a tool's name: gpt-oss and Kimi, Gemini."""
+
+
+_HEADER = re.compile(r"(?:.*\bto=)?(?P<name>[^\s<]+?)(?::\d+)?\s*(?:<\|.*)?", re.DOTALL)
+"""Remains of a header that servers leave around a name: `to=functions.search <|constrain|>json` and
+`search<|channel|>commentary` from gpt-oss, `functions.search:0` from Kimi."""
+
+
+def offered_name(name: str, offered: Collection[str] | None) -> str:
+    """Return the offered name that is meant: this one, or the one after a namespace or in a
+    header."""
+    name = name.strip()
+    if offered is None or name in offered:
+        return name
+    headed = _HEADER.fullmatch(name)
+    for spelled in (name, headed["name"]) if headed else (name,):
+        for namespace in ("", *_NAMESPACES):
+            bare = spelled.removeprefix(namespace)
+            if bare in offered:
+                return bare
+    return name
 
 
 def _refuse_at_once(draft: Draft, ending: Ending | None) -> RefusedArguments | None:
