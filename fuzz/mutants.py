@@ -1121,8 +1121,8 @@ MUTANTS = [
     Mutant(
         "a file that the upstream cannot read is replaced by words in the user's mouth",
         "proxy/handlers/request_plan.py",
-        "    foreign = foreign_parts(request, protocol)\n    if not foreign:",
-        "    foreign = foreign_parts(request, protocol)\n    if True:",
+        "    return omit_foreign(request, protocol), (",
+        "    return request, (",
         "tests/e2e/test_proxy_foreign_content.py",
     ),
     Mutant(

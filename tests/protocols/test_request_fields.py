@@ -9,12 +9,11 @@ from wholecall.messages import Message, Native, PastCall, Request, Role, ToolSpe
 from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.registry import decode_request
 from wholecall.protocols.request_fields import (
-    foreign_parts,
-    held_items,
+    find_foreign,
     list_tools,
     name_calls,
     object_schema,
-    omit_foreign_parts,
+    omit_foreign,
     read_tools,
     tool_names,
 )
@@ -134,8 +133,8 @@ def test_items_that_only_their_provider_knows_are_named() -> None:
     }
     request = decode_request("openai-responses", body)
     expected = [("compaction", "cmp_1"), ("item_reference", "msg_1")]
-    assert list(held_items(request, "openai-responses")) == expected
-    assert list(held_items(request, "anthropic")) == []
+    assert list(find_foreign(request, "anthropic").items) == expected
+    assert find_foreign(request, "openai-responses").items == ()
 
 
 def test_what_only_another_provider_can_read_is_named_and_omitted() -> None:
@@ -144,8 +143,9 @@ def test_what_only_another_provider_can_read_is_named_and_omitted() -> None:
     said = {"role": "user", "content": [{"type": "input_text", "text": "hi"}, file]}
     body = {"model": "m", "input": [said, approval, {"role": "user", "content": [{"a": 1}]}]}
     request = decode_request("openai-responses", body)
-    assert foreign_parts(request, "openai-responses") == ()
-    assert foreign_parts(request, "gemini") == ("input_file", "mcp_approval_response", "content")
-    [message] = omit_foreign_parts(request, "gemini").messages
+    assert find_foreign(request, "openai-responses").said == ()
+    foreign = find_foreign(request, "gemini")
+    assert foreign.said == ("input_file", "mcp_approval_response", "content")
+    [message] = omit_foreign(request, "gemini").messages
     assert message.parts == (Text("hi"),)
-    assert omit_foreign_parts(request, "openai-responses") == request
+    assert omit_foreign(request, "openai-responses") == request

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -426,24 +426,46 @@ def _names(native: Native) -> set[str]:
 _SEARCH = "tool_search"
 
 
-def foreign_tools(request: Request, protocol: str) -> tuple[str, ...]:
-    """Return the tools that only another protocol's upstreams run, by their types."""
-    foreign = (tool.value for tool in request.native_tools if tool.protocol != protocol)
-    types = (str(value.get("type")) for value in foreign)
-    return tuple(dict.fromkeys(kind for kind in types if not kind.startswith(_SEARCH)))
+class Foreign(NamedTuple):
+    """What only the upstreams of another protocol can use of a request."""
+
+    tools: tuple[str, ...]
+    """The tools that they run, by their types."""
+    said: tuple[str, ...]
+    """The types of what users say."""
+    items: tuple[tuple[str, str], ...]
+    """All parts, by type and id."""
 
 
-def foreign_parts(request: Request, protocol: str) -> tuple[str, ...]:
-    """Return the types of what users say that only another protocol's upstreams can read."""
-    parts = (part for each in request.messages if each.role is Role.USER for part in each.parts)
-    foreign = (part for part in parts if _is_foreign(part, protocol))
-    return tuple(dict.fromkeys(str(part.value.get("type") or "content") for part in foreign))
+def find_foreign(request: Request, protocol: str) -> Foreign:
+    """Return what an upstream of this protocol cannot be given."""
+    tools = (tool.value for tool in request.native_tools if tool.protocol != protocol)
+    types = (str(definition.get("type")) for definition in tools)
+    parts = [
+        (message.role, part.value)
+        for message in request.messages
+        for part in message.parts
+        if _is_foreign(part, protocol)
+    ]
+    said = (str(part.get("type") or "content") for role, part in parts if role is Role.USER)
+    items = (
+        (str(part.get("type") or "item_reference"), str(part.get("id") or "")) for _, part in parts
+    )
+    return Foreign(
+        tools=tuple(dict.fromkeys(kind for kind in types if not kind.startswith(_SEARCH))),
+        said=tuple(dict.fromkeys(said)),
+        items=tuple(items),
+    )
 
 
-def omit_foreign_parts(request: Request, protocol: str) -> Request:
-    """The same request without these parts, and without the messages that had no others."""
+def omit_foreign(request: Request, protocol: str) -> Request:
+    """The same request without these tools and parts, and without messages that had no others."""
     kept = [_omit_foreign(each, protocol) for each in request.messages]
-    return replace(request, messages=tuple(each for each in kept if each is not None))
+    return replace(
+        request,
+        messages=tuple(each for each in kept if each is not None),
+        native_tools=tuple(tool for tool in request.native_tools if tool.protocol == protocol),
+    )
 
 
 def _omit_foreign(message: Message, protocol: str) -> Message | None:
@@ -455,15 +477,6 @@ def _omit_foreign(message: Message, protocol: str) -> Message | None:
 
 def _is_foreign(part: Part, protocol: str) -> TypeGuard[Native]:
     return isinstance(part, Native) and part.protocol != protocol
-
-
-def held_items(request: Request, protocol: str) -> Iterator[tuple[str, str]]:
-    """Yield the items of a conversation that are known by nothing but type and id."""
-    for message in request.messages:
-        for part in message.parts:
-            if isinstance(part, Native) and part.protocol == protocol:
-                fields = part.value
-                yield str(fields.get("type") or "item_reference"), str(fields.get("id") or "")
 
 
 # Images, sounds and documents, and the words for what a protocol cannot carry.

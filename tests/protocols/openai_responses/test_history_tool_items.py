@@ -14,7 +14,7 @@ from wholecall.protocols.openai_responses.history import BY_RESULT, BY_TYPE
 from wholecall.protocols.openai_responses.request import decode, encode
 from wholecall.protocols.reader import Reader
 from wholecall.protocols.registry import encode_request
-from wholecall.protocols.request_fields import foreign_tools, speak
+from wholecall.protocols.request_fields import find_foreign, speak
 
 PROTOCOL = "openai-responses"
 USER = {"type": "message", "role": "user", "content": "hi"}
@@ -74,8 +74,8 @@ def test_the_provider_runs(tool: Any, missed: tuple[str, ...]) -> None:
     request = read(tools=[tool])
     assert request.tools == ()
     assert request.native_tools == (Native(PROTOCOL, tool),)
-    assert foreign_tools(request, PROTOCOL) == ()
-    assert foreign_tools(request, "anthropic") == missed
+    assert find_foreign(request, PROTOCOL).tools == ()
+    assert find_foreign(request, "anthropic").tools == missed
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -114,7 +114,7 @@ def test_items_bring_tools_along() -> None:
     brought = more_tools(SPAWN, AGENTS, HOSTED, PLAIN)
     request = read(brought, found, tools=[PLAIN])
     assert [spec.name for spec in request.tools] == ["f", "spawn", "agents__spawn", "apply"]
-    assert foreign_tools(request, "openai-chat") == ("web_search",)
+    assert find_foreign(request, "openai-chat").tools == ("web_search",)
     # At home they stay where they are, and are not listed twice.
     same = encode(request)
     assert (same["tools"], same["input"][1]) == ([PLAIN], brought)

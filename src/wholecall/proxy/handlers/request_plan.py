@@ -21,12 +21,7 @@ from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import ModelOptions, Native, Request, ToolKind
 from wholecall.protocols.registry import decode_request, find_dropped
-from wholecall.protocols.request_fields import (
-    foreign_parts,
-    foreign_tools,
-    held_items,
-    omit_foreign_parts,
-)
+from wholecall.protocols.request_fields import find_foreign, omit_foreign
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.protocols.tool_kinds import kinds_of
 from wholecall.proxy.config.check import ANY_MODEL
@@ -237,7 +232,7 @@ class RequestPlan(Value, frozen=True, kw_only=True, eq=False):
     resumed: ResumedStream | None = None
     """The stream as far as another worker has made it."""
     left_out: tuple[str, ...] = ()
-    """Tools of the request that the upstream cannot run, by their types."""
+    """Tools and parts of the request that the upstream cannot be given, by their types."""
 
     @property
     def echo(self) -> Mapping[str, Any]:
@@ -314,10 +309,7 @@ class RequestPlanner:
             return _pass_through(request, route, pipe=route.pipe, read=read)
         protocol = request.client.protocol
         decoded, style = await _aside(partial(_decode, request.client, read.content), read.content)
-        if not same:
-            _refuse_items(request.client, decoded)
-        decoded, left_out = _leave_out(decoded, route)
-        decoded, hidden = _leave_out_parts(request.client, decoded, route=route)
+        decoded, left_out = _leave_out(decoded, request.client, route=route)
         decoded = replace(
             decoded,
             model=route.model,
@@ -340,7 +332,7 @@ class RequestPlanner:
             params=read.params,
             bound=read.bound,
             dropped=find_dropped(protocol, route.upstream.protocol, request=decoded),
-            left_out=(*left_out, *hidden),
+            left_out=left_out,
         )
 
     async def _read_body(
@@ -537,50 +529,37 @@ def _offers_tools(client: ClientProtocol, fields: Mapping[str, msgspec.Raw]) -> 
     return any(mark in bytes(raw) for mark in marks for raw in fields.values())
 
 
-def _refuse_items(client: ClientProtocol, request: Request) -> None:
-    """Refuse items whose content only the provider has, where the upstream is another one."""
-    for kind, id in held_items(request, client.protocol):
+def _leave_out(
+    request: Request, client: ClientProtocol, *, route: ModelRoute
+) -> tuple[Request, tuple[str, ...]]:
+    """Refuse what the upstream cannot be given, or leave it out, as the model is set: tools that
+    only another provider runs, a file that only it holds, an approval for its own tool, and the
+    like. Nothing is said in its place."""
+    protocol = route.upstream.protocol
+    foreign = find_foreign(request, protocol)
+    for kind, id in foreign.items:
         if kind in client.held_items:
             unsupported = client.held_items[kind]
             message = f"{kind} {id!r}: {unsupported.why}"
             raise UnreadableRequest(message, param="input", code=unsupported.code)
-
-
-def _leave_out(request: Request, route: ModelRoute) -> tuple[Request, tuple[str, ...]]:
-    """Refuse tools that the upstream cannot run, or leave them out, as the model is set."""
-    protocol = route.upstream.protocol
-    foreign = foreign_tools(request, protocol)
-    if not foreign:
+    if not (foreign.tools or foreign.said):
         return request, ()
-    listed = ", ".join(map(repr, foreign))
-    chosen = [special for special in request.choice.specials if special.type in foreign]
-    if route.settings.unsupported_tools == "refuse" or chosen:
-        why = (
-            f"the upstream of this model cannot run {listed}: send the request without it, or set "
-            f"`models.{route.name}.unsupported_tools: drop`"
-        )
-        raise UnreadableRequest(why, param="tool_choice" if chosen else "tools")
-    kept = tuple(tool for tool in request.native_tools if tool.protocol == protocol)
-    return replace(request, native_tools=kept), foreign
+    refuses = route.settings.unsupported_tools == "refuse"
+    chosen = any(special.type in foreign.tools for special in request.choice.specials)
+    if foreign.tools and (refuses or chosen):
+        param = "tool_choice" if chosen else "tools"
+        what = f"run {', '.join(map(repr, foreign.tools))}: send the request without it"
+        raise _refuse_content(what, route, param=param)
+    if foreign.said and refuses:
+        what = f"be given {', '.join(map(repr, foreign.said))}: send the content itself"
+        raise _refuse_content(what, route, param="input" if client.holds else "messages")
+    return omit_foreign(request, protocol), (*foreign.tools, *foreign.said)
 
 
-def _leave_out_parts(
-    client: ClientProtocol, request: Request, *, route: ModelRoute
-) -> tuple[Request, tuple[str, ...]]:
-    """The same for what the user says: a file that only its provider holds, an approval for the
-    provider's own tool, and the like. Nothing is said in its place."""
-    protocol = route.upstream.protocol
-    foreign = foreign_parts(request, protocol)
-    if not foreign:
-        return request, ()
-    if route.settings.unsupported_tools == "refuse":
-        listed = ", ".join(map(repr, foreign))
-        why = (
-            f"the upstream of this model cannot be given {listed}: send the content itself, or "
-            f"set `models.{route.name}.unsupported_tools: drop`"
-        )
-        raise UnreadableRequest(why, param="input" if client.holds else "messages")
-    return omit_foreign_parts(request, protocol), foreign
+def _refuse_content(what: str, route: ModelRoute, *, param: str) -> UnreadableRequest:
+    setting = f"`models.{route.name}.unsupported_tools: drop`"
+    why = f"the upstream of this model cannot {what}, or set {setting}"
+    return UnreadableRequest(why, param=param)
 
 
 def _make_outgoing(
