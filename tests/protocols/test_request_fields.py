@@ -9,10 +9,10 @@ from wholecall.messages import Message, Native, PastCall, Request, Role, ToolSpe
 from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.registry import decode_request
 from wholecall.protocols.request_fields import (
+    define_tool,
     find_foreign,
     list_tools,
     name_calls,
-    object_schema,
     omit_foreign,
     read_tools,
     tool_names,
@@ -40,7 +40,7 @@ def ask(*tools: ToolSpec, **fields: Any) -> Request:
     ],
 )
 def test_a_schema_speaks_of_an_object(parameters: Any, schema: Any) -> None:
-    assert object_schema(ToolSpec("f", parameters)) == schema
+    assert define_tool(ToolSpec("f", parameters), "schema") == {"name": "f", "schema": schema}
 
 
 def test_a_tool_goes_out_as_the_client_defined_it() -> None:

@@ -241,6 +241,6 @@ CHOICES: list[tuple[str, Choice, Choice]] = [
 )
 def test_choices(wire: Choice, choice: Choice) -> None:
     assert settle_choice(wire, TOOLS, protocol="p") == choice
-    expressed = express_choice(choice, TOOLS, protocol="p")
+    expressed = express_choice(choice, kinds_of(TOOLS, "p"))
     assert set(expressed.tools) == set(wire.tools)
-    assert express_choice(choice, TOOLS, protocol="q") == choice
+    assert express_choice(choice, kinds_of(TOOLS, "q")) == choice

@@ -86,11 +86,11 @@ from wholecall.protocols.registry import OBJECTS, UpstreamSide, WireProtocol
 from wholecall.protocols.request_fields import (
     SAMPLING,
     complete,
+    define_tool,
     foreign_options,
     list_tools,
     media_in,
     natives_of,
-    object_schema,
     omit,
     rest_of,
     type_of,
@@ -366,8 +366,7 @@ def _write_tools(request: Request) -> list[Any]:
 
 
 def _write_tool(spec: ToolSpec) -> dict[str, Any]:
-    fields = {"type": "function", "name": spec.name, "description": spec.description or None}
-    return {**present(fields), "parameters": object_schema(spec)}
+    return {"type": "function", **define_tool(spec, "parameters")}
 
 
 def _write_choice(choice: Choice) -> Any:

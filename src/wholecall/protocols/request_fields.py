@@ -221,9 +221,14 @@ _NAMELESS = "unknown"
 # ── Writing ─────────────────────────────────────────────────────────────────────────
 
 
-def object_schema(spec: ToolSpec) -> dict[str, Any]:
-    """The schema of a tool's arguments; upstreams demand that it speaks of an object."""
-    return {"type": "object", **(spec.parameters or {"properties": {}})}
+def define_tool(spec: ToolSpec, schema_field: str) -> dict[str, Any]:
+    """Define a tool by its name, its description and the schema of its arguments.
+
+    Upstreams demand that the schema speaks of an object.
+    """
+    described = {"description": spec.description} if spec.description else {}
+    schema = {"type": "object", **(spec.parameters or {"properties": {}})}
+    return {"name": spec.name, **described, schema_field: schema}
 
 
 def list_tools(

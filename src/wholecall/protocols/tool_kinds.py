@@ -204,9 +204,8 @@ def settle_choice(choice: Choice, tools: Sequence[ToolSpec], *, protocol: str) -
     return _rechoose(choice, map(settle, choice.tools))
 
 
-def express_choice(choice: Choice, tools: Iterable[ToolSpec], *, protocol: str) -> Choice:
+def express_choice(choice: Choice, kinds: Mapping[str, ToolKind]) -> Choice:
     """Name the chosen tools as their own protocol does."""
-    kinds = kinds_of(tools, protocol)
 
     def express(tool: Tool) -> Tool:
         kind = kinds.get(tool) if isinstance(tool, str) else None

@@ -44,6 +44,7 @@ from wholecall.protocols.request_fields import (
     ContentForm,
     JsonSchema,
     complete,
+    define_tool,
     fit,
     foreign_options,
     keep_rest,
@@ -51,7 +52,6 @@ from wholecall.protocols.request_fields import (
     member,
     merge,
     natives_of,
-    object_schema,
     pick,
     read_effort,
     read_id,
@@ -277,8 +277,7 @@ def _write_sampling(
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool."""
-    fields = {"name": spec.name, "description": spec.description or None}
-    return {**present(fields), "input_schema": object_schema(spec)}
+    return define_tool(spec, "input_schema")
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:

@@ -40,10 +40,10 @@ from wholecall.protocols.openai_chat.history import efforts_of
 from wholecall.protocols.request_fields import (
     SAMPLING,
     complete,
+    define_tool,
     foreign_options,
     media_in,
     natives_of,
-    object_schema,
     omit,
     rest_of,
     type_of,
@@ -88,8 +88,7 @@ def _write_tools(request: Request) -> list[Any]:
 
 
 def _write_tool(spec: ToolSpec) -> dict[str, Any]:
-    fields = {"name": spec.name, "description": spec.description or None}
-    return {**present(fields), "parametersJsonSchema": object_schema(spec)}
+    return define_tool(spec, "parametersJsonSchema")
 
 
 def _write_choice(choice: Choice) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ from wholecall.messages import (
     read_choice,
     restrict,
 )
-from wholecall.protocols.decoder import CUSTOM, plain, present
+from wholecall.protocols.decoder import CUSTOM, plain
 from wholecall.protocols.history import System, Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
@@ -56,6 +56,7 @@ from wholecall.protocols.request_fields import (
     ContentPart,
     JsonSchema,
     complete,
+    define_tool,
     fit,
     foreign_options,
     is_closed,
@@ -63,7 +64,6 @@ from wholecall.protocols.request_fields import (
     list_tools,
     media_in,
     natives_of,
-    object_schema,
     pick,
     read_address,
     read_data,
@@ -106,16 +106,18 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     rest = rest_of(request, PROTOCOL)
     traits = chat_traits(request.model)
     target = _place_system(target or traits.target, request.options.one_system)
-    messages = list(_write_messages(request, sealed=traits.target.reasoning_required))
+    kinds = kinds_of(request.tools, PROTOCOL)
+    sealed = traits.target.reasoning_required
+    messages = list(_write_messages(request.messages, kinds, sealed=sealed))
     mended = mend(HISTORY, messages, target=target)
     tools = list_tools(request, PROTOCOL, write=write_tool, read=read_kinds)
-    choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
-    said = request.choice != Choice() and bool(tools)
+    chooses = request.choice != Choice() and bool(tools)
+    choice = CHOICE.encode(express_choice(request.choice, kinds)).fields if chooses else {}
     body = {
         "model": request.model,
         "messages": [*mended.system, *mended.messages],
         "tools": tools or None,
-        **(CHOICE.encode(choice).fields if said else {}),
+        **choice,
         "stream": request.stream,
         "stream_options": _WITH_USAGE if request.stream and traits.usage_on_demand else None,
         _name_cap(traits, rest): request.max_tokens,
@@ -217,10 +219,10 @@ def read_kinds(definition: Any, at: str) -> Sequence[ToolSpec] | None:
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool."""
-    fields = {"name": spec.name, "description": spec.description or None}
-    schema = object_schema(spec)
-    strict = {"strict": True} if spec.strict and is_closed(schema) else {}
-    return {"type": "function", "function": {**present(fields), "parameters": schema, **strict}}
+    function = define_tool(spec, "parameters")
+    if spec.strict and is_closed(function["parameters"]):
+        function["strict"] = True
+    return {"type": "function", "function": function}
 
 
 def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
@@ -235,17 +237,18 @@ def _write_output(output: OutputSchema | None) -> dict[str, Any] | None:
 # ── Messages ────────────────────────────────────────────────────────────────────────
 
 
-def _write_messages(request: Request, *, sealed: bool) -> Iterator[Any]:
+def _write_messages(
+    messages: Iterable[Message], kinds: Mapping[str, ToolKind], *, sealed: bool
+) -> Iterator[Any]:
     """`sealed`: reasoning must go back, and another provider's is better than none."""
-    kinds = kinds_of(request.tools, PROTOCOL)
-    for are_results, group in groupby(request.messages, lambda each: each.role is Role.TOOL):
-        messages = list(group)
-        for message in messages:
+    for are_results, group in groupby(messages, lambda each: each.role is Role.TOOL):
+        same_role = list(group)
+        for message in same_role:
             natives = natives_of(message, PROTOCOL)
             wire = natives if natives is not None else _write(message, kinds, sealed=sealed)
             yield from wire
         if are_results:
-            yield from _show_media(messages)
+            yield from _show_media(same_role)
 
 
 def _results(message: Message) -> list[CallResult]:

@@ -49,6 +49,7 @@ from wholecall.protocols.request_fields import (
     JsonSchema,
     RequestTools,
     complete,
+    define_tool,
     fit,
     foreign_options,
     is_closed,
@@ -57,7 +58,6 @@ from wholecall.protocols.request_fields import (
     media_in,
     member,
     natives_of,
-    object_schema,
     read_address,
     read_data,
     read_effort,
@@ -105,14 +105,14 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     continues = any(rest.get(name) for name in _CONTINUES)
     mended = mend(HISTORY, items, target=target or OPENAI_RESPONSES, continues=continues)
     tools = list_tools(request, PROTOCOL, write=write_tool, read=history.read_kinds)
-    choice = express_choice(request.choice, request.tools, protocol=PROTOCOL)
-    said = request.choice != Choice() and bool(tools or kinds)
+    chooses = request.choice != Choice() and bool(tools or kinds)
+    choice = CHOICE.encode(express_choice(request.choice, kinds)).fields if chooses else {}
     body = {
         "model": request.model,
         "instructions": instructions,
         "input": [*mended.system, *mended.messages],
         "tools": tools or None,
-        **(CHOICE.encode(choice).fields if said else {}),
+        **choice,
         "stream": request.stream,
         "max_output_tokens": request.max_tokens,
         "temperature": request.temperature,
@@ -180,10 +180,9 @@ def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequen
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Define a tool. Where `strict` is missing, OpenAI takes it for true and changes the schema."""
-    fields = {"name": spec.name, "description": spec.description or None}
-    schema = object_schema(spec)
-    strict = spec.strict and is_closed(schema)
-    return {"type": "function", **present(fields), "parameters": schema, "strict": strict}
+    function = define_tool(spec, "parameters")
+    strict = spec.strict and is_closed(function["parameters"])
+    return {"type": "function", **function, "strict": strict}
 
 
 def pick_extras(call: Call | PastCall) -> dict[str, Any]:
