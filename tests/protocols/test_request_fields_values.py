@@ -16,7 +16,6 @@ from wholecall.protocols.request_fields import (
     refuse,
     refuse_role,
     rest_of,
-    without,
 )
 
 
@@ -74,8 +73,10 @@ def test_an_id_is_text_however_it_came() -> None:
 
 
 def test_the_rest_is_kept_if_there_is_any() -> None:
-    assert keep_rest("p", {}) is None
-    assert keep_rest("p", without({"a": 1, "b": 2}, ["a"])) == Native("p", {"b": 2})
+    left: dict[str, Any] = {"tools": [], "text": {}, "format": None}
+    assert keep_rest("p", {"a": 1}, read=["a"], more=left) is None
+    kept = keep_rest("p", {"a": 1, "b": 2}, read=["a"], more={**left, "cap": 0})
+    assert kept == Native("p", {"b": 2, "cap": 0})
 
 
 def test_only_the_own_protocol_sees_the_rest_and_the_natives() -> None:

@@ -34,6 +34,7 @@ from wholecall.protocols.tool_kinds import name_tools
 _Shape = TypeVar("_Shape")
 # What msgspec says of a value that does not fit: the place comes last, if there is one.
 _PLACE = re.compile(r" - at `\$(?P<path>.*)`$")
+_NOTHING: tuple[Any, ...] = (None, [], {})
 _MISSING = re.compile(r"missing required field `(?P<name>[^`]*)`")
 
 
@@ -111,9 +112,13 @@ def pick(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
-def keep_rest(protocol: str, fields: Mapping[str, Any]) -> Native | None:
-    """The other fields of a request, if there are any."""
-    return Native(protocol, dict(fields)) if fields else None
+def keep_rest(
+    protocol: str, body: Mapping[str, Any], *, read: Collection[str], more: Mapping[str, Any]
+) -> Native | None:
+    """Keep the fields of a request that were not read, and what was left over of others."""
+    left = {name: value for name, value in more.items() if value not in _NOTHING}
+    rest = {**without(body, read), **left}
+    return Native(protocol, rest) if rest else None
 
 
 def read_effort(word: object) -> str:

@@ -489,11 +489,6 @@ def decode(body: Mapping[str, Any]) -> Request:
     )
     output, more = _read_output(fields.output_config or {})
     history = _History()
-    rest = {
-        **without(body, shapes.MessagesBody.__struct_fields__),
-        **({"tools": list(tools.said)} if tools.said else {}),
-        **({"output_config": more} if more else {}),
-    }
     system = [{"role": "system", "content": fields.system}] if fields.system else []
     messages = [
         *(message for native in system for message in history.read(native, _SYSTEM)),
@@ -516,7 +511,12 @@ def decode(body: Mapping[str, Any]) -> Request:
         stop=tuple(fields.stop_sequences or ()),
         output=output,
         options=_read_options(body),
-        rest=keep_rest(PROTOCOL, rest),
+        rest=keep_rest(
+            PROTOCOL,
+            body,
+            read=shapes.MessagesBody.__struct_fields__,
+            more={"tools": list(tools.said), "output_config": more},
+        ),
     )
 
 

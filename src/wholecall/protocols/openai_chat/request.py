@@ -371,12 +371,6 @@ def decode(body: Mapping[str, Any]) -> Request:
     output, more = _read_output(fields.response_format)
     stop = [fields.stop] if isinstance(fields.stop, str) else fields.stop or []
     history = _History(WireNames(tools.specs, PROTOCOL))
-    rest = {
-        **without(body, shapes.ChatBody.__struct_fields__),
-        **({"tools": list(tools.said)} if tools.said else {}),
-        **({"response_format": more} if more else {}),
-        **_keep_cap(fields),
-    }
     return Request(
         model=fields.model,
         messages=tuple(history.read(each, at) for at, each in enumerate(fields.messages)),
@@ -390,7 +384,12 @@ def decode(body: Mapping[str, Any]) -> Request:
         stop=tuple(stop),
         output=output,
         options=_read_options(body),
-        rest=keep_rest(PROTOCOL, rest),
+        rest=keep_rest(
+            PROTOCOL,
+            body,
+            read=shapes.ChatBody.__struct_fields__,
+            more={"tools": list(tools.said), "response_format": more, **_keep_cap(fields)},
+        ),
     )
 
 

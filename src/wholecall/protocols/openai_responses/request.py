@@ -370,11 +370,6 @@ def decode(body: Mapping[str, Any]) -> Request:
     names = WireNames(tools.specs, PROTOCOL)
     choice = read_choice(CHOICE, body, offered=tools.names)
     output, more = _read_format(fields.text or {})
-    rest = {
-        **without(body, shapes.ResponsesBody.__struct_fields__),
-        **({"tools": list(tools.said)} if tools.said else {}),
-        **({"text": more} if more else {}),
-    }
     return Request(
         model=fields.model,
         messages=(
@@ -390,7 +385,12 @@ def decode(body: Mapping[str, Any]) -> Request:
         top_p=fields.top_p,
         output=output,
         options=_read_options(body),
-        rest=keep_rest(PROTOCOL, rest),
+        rest=keep_rest(
+            PROTOCOL,
+            body,
+            read=shapes.ResponsesBody.__struct_fields__,
+            more={"tools": list(tools.said), "text": more},
+        ),
     )
 
 
