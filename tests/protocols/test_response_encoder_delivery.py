@@ -31,8 +31,7 @@ from wholecall.protocols.response_encoder import Delivery, blame, finish_of
 class Words:
     """A choice written in words."""
 
-    def open(self) -> bytes:
-        return b"open;"
+    opening = b""
 
     def say(self, text: str, /) -> bytes:
         return f"say {text};".encode()

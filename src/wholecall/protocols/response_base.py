@@ -315,8 +315,8 @@ class ChoiceWriter(Protocol):
     is closed.
     """
 
-    def open(self) -> bytes:
-        """The choice begins."""
+    opening: bytes
+    """The beginning of the choice; empty where the answer as a whole has begun."""
 
     def say(self, text: str, /) -> bytes:
         """A piece of text."""

@@ -490,7 +490,7 @@ class Encoder:
         if writer is None:
             return _NOTHING
         self._deliveries[index] = Delivery(writer, live=self._live)
-        return writer.open()
+        return writer.opening
 
     def _close(self) -> None:
         self._stage = _Stage.OVER

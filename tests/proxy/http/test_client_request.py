@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from wholecall.protocols.response_base import ResponseStyle
 from wholecall.proxy.http.api_keys import ANONYMOUS
 from wholecall.proxy.http.client_request import CALLER, Caller, ClientRequest
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT
@@ -41,7 +42,9 @@ def test_an_impatient_client_hears_more_often(patience: str, silence: float) -> 
 
 
 def test_the_usage_of_a_stream_is_told_to_those_who_want_it() -> None:
-    assert CHAT_CLIENT.read_style({"stream_options": {"include_usage": True}}).usage
-    assert not CHAT_CLIENT.read_style({"stream_options": None}).usage
-    assert not CHAT_CLIENT.read_style({}).usage
-    assert MESSAGES_CLIENT.read_style({}).usage
+    read_style = CHAT_CLIENT.read_style
+    assert read_style is not None
+    assert read_style({"stream_options": {"include_usage": True}}).usage
+    assert not read_style({"stream_options": None}).usage
+    assert not read_style({}).usage
+    assert (MESSAGES_CLIENT.read_style, ResponseStyle().usage) == (None, True)

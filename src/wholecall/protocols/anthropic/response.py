@@ -126,9 +126,13 @@ class AnthropicWriter:
 class _Blocks:
     """Writes the content blocks of a message."""
 
-    __slots__ = ("_before", "_index", "_native", "_next", "_open", "_places", "stop_sequence")
+    __slots__ = (
+        *("_before", "_index", "_native", "_next", "_open", "_places"),
+        *("opening", "stop_sequence"),
+    )
 
     def __init__(self, *, native: bool) -> None:
+        self.opening = _NOTHING
         self.stop_sequence: str | None = None
         """At which the model was stopped."""
         self._native = native
@@ -140,10 +144,6 @@ class _Blocks:
         """The beginning of each delta of the open block."""
         self._places: dict[int, tuple[int, bytes]] = {}
         """The calls that are being shown as they grow: index, and how their deltas begin."""
-
-    def open(self) -> bytes:
-        """Nothing: the message has begun already."""
-        return _NOTHING
 
     # ── Words ───────────────────────────────────────────────────────────────────────
 

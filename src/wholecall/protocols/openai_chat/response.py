@@ -129,6 +129,7 @@ class _ChatChoice:
         "_say",
         "_think",
         "_words_end",
+        "opening",
     )
 
     def __init__(
@@ -145,10 +146,8 @@ class _ChatChoice:
         self._calls = 0
         self._places: dict[int, tuple[int, bytes]] = {}
         """The calls that are being shown as they grow: index, and how their pieces begin."""
-
-    def open(self) -> bytes:
-        """The role comes first, and alone."""
-        return self._delta({"role": "assistant", "content": None})
+        # The role comes first, and alone.
+        self.opening = self._delta({"role": "assistant", "content": None})
 
     def say(self, text: str) -> bytes:
         """A piece of the content."""

@@ -514,11 +514,13 @@ class _Items:
         "_output",
         "_saying",
         "_words",
+        "opening",
     )
 
     def __init__(
         self, events: Events, ids: ItemIds, *, kinds: Mapping[str, ToolKind], native: bool
     ) -> None:
+        self.opening = _NOTHING
         self._events = events
         self._ids = ids
         self._kinds = kinds
@@ -530,10 +532,6 @@ class _Items:
         self._held: Pieces | None = None
         """Reasoning that waits for its item."""
         self._calls: dict[int, _OpenCall] = {}
-
-    def open(self) -> bytes:
-        """Nothing: the response has begun already."""
-        return _NOTHING
 
     def output(self) -> list[Mapping[str, Any]]:
         """All items that are done, in order."""

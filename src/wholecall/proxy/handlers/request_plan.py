@@ -184,7 +184,6 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NOTHING = (b"null", b"[]")
 _TOOLS = ("tools", "functions")
 _NO_STYLE = ResponseStyle()
-"""Of what passes through as it came."""
 _MOST_OF_A_NAME = 128
 """Characters. A longer text is not a name, and too long for each log line."""
 _SHORTEST_TOOL = len('{"name":"a"}')
@@ -456,7 +455,7 @@ def _decode(client: ClientProtocol, content: bytes) -> tuple[Request, ResponseSt
     decoded = decode_request(client.protocol, body)
     if len(content) > LARGE:
         require_admissible(decoded.tools)
-    return decoded, client.read_style(body)
+    return decoded, _NO_STYLE if client.read_style is None else client.read_style(body)
 
 
 def _read_body(

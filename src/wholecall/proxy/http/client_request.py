@@ -74,8 +74,8 @@ class ClientProtocol:
     """The header in which its clients ask for features that are not for everybody yet."""
     holds: bool = False
     """True if its answers can be retrieved by their ids."""
-    read_style: Callable[[Mapping[str, Any]], ResponseStyle] = lambda _: ResponseStyle()
-    """Reads the client's preferences for its stream from a request's body."""
+    read_style: Callable[[Mapping[str, Any]], ResponseStyle] | None = None
+    """Reads the client's preferences for its stream from a request's body; None if it has none."""
 
 
 def _forget(_: RequestRefused) -> None:

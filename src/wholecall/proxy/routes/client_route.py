@@ -83,10 +83,13 @@ _SEALED = UnsupportedField(
 def _serve(protocol: str) -> ClientProtocol:
     """Return the proxy's view of a protocol."""
     side = registry.client_side(protocol)
-    client = ClientProtocol(
-        protocol=protocol, path=side.path, beta=side.beta_header, tool_items=side.tool_items
+    return ClientProtocol(
+        protocol=protocol,
+        path=side.path,
+        beta=side.beta_header,
+        tool_items=side.tool_items,
+        read_style=side.read_style,
     )
-    return client if side.read_style is None else replace(client, read_style=side.read_style)
 
 
 CHAT_CLIENT = _serve(registry.CHAT)
