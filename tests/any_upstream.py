@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from proxy_server import Offer, Served, proxying, upstream
 from upstreams.fake_endpoint import Server, serving
 from wholecall.events import Event, Reasoning, Text, Usage
 from wholecall.protocols.registry import encode_answer
+from wholecall.tools.tool import Tool
 
 UPSTREAMS = {
     "openai": "openai-chat",
@@ -115,6 +117,8 @@ class AnyUpstream:
     served: Served
     server: Server
     says: Said | web.Response = field(default_factory=lambda: Said("Hi."))
+    first: list[Said | web.Response] = field(default_factory=list)
+    """What it says before that, once each."""
     lacks: str = "nothing"
     """How a path ends that it does not have."""
 
@@ -129,21 +133,30 @@ class AnyUpstream:
 
 
 @asynccontextmanager
-async def in_front_of(prefix: str, name: str = "m", **settings: Any) -> AsyncIterator[AnyUpstream]:
-    """A proxy in front of an upstream of this protocol; `name` is what that one calls its model."""
+async def in_front_of(
+    prefix: str,
+    name: str = "m",
+    *,
+    runs: tuple[Tool, ...] = (),
+    folder: Path | None = None,
+    **settings: Any,
+) -> AsyncIterator[AnyUpstream]:
+    """A proxy in front of an upstream of this protocol; `name` is what that one calls its model,
+    `runs` are the proxy's own tools, and `folder` is where its files are."""
     box: list[AnyUpstream] = []
 
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         [it] = box
         if request.path.endswith(it.lacks):
             return web.json_response({"error": {"message": "no such route"}}, status=404)
-        if isinstance(it.says, web.Response):
-            return web.Response(body=it.says.body, status=it.says.status, headers=it.says.headers)
+        says = it.first.pop(0) if it.first else it.says
+        if isinstance(says, web.Response):
+            return web.Response(body=says.body, status=says.status, headers=says.headers)
         streamed = it.sent[-1].get("stream", "stream" in request.path)
-        return respond(it.protocol, it.says, stream=streamed)
+        return respond(it.protocol, says, stream=streamed)
 
     async with serving(handler) as server:
         model = upstream(f"{prefix}/{name}", server.url, **settings)
-        async with proxying(Offer({"m": model})) as served:
+        async with proxying(Offer({"m": model}, runs, folder)) as served:
             box.append(AnyUpstream(prefix, served, server))
             yield box[0]

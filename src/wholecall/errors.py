@@ -171,8 +171,8 @@ class UpstreamError(WholecallError):
         `status`."""
         self.body = body
         """The beginning of what it said, without secrets."""
-        self.quoted = ""
-        """The model's answer, if the upstream could not parse the call in it and quotes it."""
+        self.quoted: str | None = None
+        """The model's answer, if the upstream could not parse it: empty if it is not quoted."""
         self.words = message
         """The upstream's own words, without its address."""
         self.attempts = 1

@@ -17,17 +17,46 @@ CALL = '<tool_call>{"name": "weather", "arguments": {"city": "Oslo"}}</tool_call
 LLAMA = {"code": 500, "message": f"Failed to parse input at pos 3: {CALL}", "type": "server_error"}
 OLLAMA = f"error parsing tool call: raw='{CALL}', err=invalid character"
 GROQ = {"message": "Failed to call a function.", "code": "tool_use_failed"}
-ROWS: list[tuple[str, Any, str]] = [
+QUOTING = {**GROQ, "failed_generation": CALL}
+WRAPPED = json.dumps({"error": QUOTING})
+DEEP: Any = QUOTING
+for _ in range(7):
+    DEEP = {"error": DEEP}
+UNQUOTED = Reason.MALFORMED_BY_PROVIDER
+ROWS: list[tuple[str, Any, str | None]] = [
     ("openai-chat", LLAMA, CALL),
-    ("openai-chat", {**GROQ, "failed_generation": CALL}, CALL),
+    ("openai-chat", QUOTING, CALL),
     ("openai-chat", {"message": OLLAMA}, CALL),
     ("ollama", OLLAMA, CALL),
+    # What gateways pass on: as a field, and after words of their own.
+    ("openai-chat", {"message": "Provider returned error", "metadata": {"raw": WRAPPED}}, CALL),
+    ("openai-chat", {"message": f"GroqException - {WRAPPED}\nModel Group=m"}, CALL),
+    # The model's answer was at fault, and is not quoted.
     ("openai-chat", {"message": "Failed to parse input at pos 3: "}, ""),
+    ("openai-chat", {"message": "error parsing tool call: raw='', err=unexpected end"}, ""),
     ("openai-chat", {**GROQ, "failed_generation": " "}, ""),
     ("openai-chat", {**GROQ, "failed_generation": 7}, ""),
     ("openai-chat", {**GROQ, "failed_generation": "Tool use failed: no match"}, ""),
-    ("openai-chat", {"message": "out of memory"}, ""),
+    ("openai-chat", {"message": "failed_generation {"}, None),
+    # The error is about something else.
+    ("openai-chat", {"message": "out of memory"}, None),
+    ("openai-chat", {"message": "Failed to parse tool call arguments as JSON: …"}, None),
+    ("openai-chat", {"message": "busy", "metadata": DEEP}, None),
 ]
+UNREADABLE = (
+    "The model produced output that does not match the expected peg-native format",
+    "XML syntax error on line 8: element <function> closed by </parameter>",
+    "failed to parse XML: XML syntax error on line 1: element <tool_call> closed by </arg_value>",
+    "expected element type <function> but have <parameter>",
+    "error parsing tool call: invalid character 'c' looking for beginning of value",
+    'llama-server returned invalid tool call arguments for "f": unexpected end of JSON input',
+    "incomplete GLM tool call: EOF",
+    "invalid tool call: no matching closing parenthesis",
+    "failed to parse Laguna JSON tool call: EOF",
+    'failed to parse function call "f(": invalid function call format',
+    "mismatched arg_key and arg_value counts: 2 keys, 1 values",
+    "tool call validation failed: parameters for tool f did not match schema: errors: [`/d`: …]",
+)
 
 
 def read(protocol: str, *payloads: Any, tools: Any = TOOLS) -> list[Event]:
@@ -42,13 +71,19 @@ def outcome(*payloads: Any, tools: Any = TOOLS) -> Outcome:
 
 
 @pytest.mark.parametrize(("protocol", "error", "said"), ROWS)
-def test_a_quoted_answer_is_found(*, protocol: str, error: Any, said: str) -> None:
-    native = error if isinstance(error, dict) else {}
+def test_a_quoted_answer_is_found(*, protocol: str, error: Any, said: str | None) -> None:
     message = error if isinstance(error, str) else error["message"]
-    assert quoted_answer(message, native) == said
+    assert quoted_answer(message, error) == said
     ended = collect(read(protocol, {"error": error}))
     assert [call.name for call in ended.calls] == (["weather"] if said else [])
+    assert [each.reason for each in ended.rejected] == ([UNQUOTED] if said == "" else [])
     assert (ended.error is None) == bool(said)
+
+
+@pytest.mark.parametrize("message", UNREADABLE)
+def test_what_servers_say_of_an_answer_that_they_cannot_read(message: str) -> None:
+    (rejected,) = outcome({"error": {"message": message, "code": 500}}).rejected
+    assert (rejected.reason, rejected.detail, rejected.raw) == (UNQUOTED, message, "")
 
 
 def test_nothing_after_a_quoted_answer_counts() -> None:

@@ -90,8 +90,12 @@ class AnswerRetry:
 
 
 def is_broken(outcome: Outcome) -> bool:
-    """Return whether the stream of an answer failed before its end."""
-    return outcome.error in _BROKEN
+    """Return whether the stream of an answer failed before its end.
+
+    An error that says what was wrong with the model's call is the answer: the model can be told.
+    """
+    told = any(rejected.reason is Reason.MALFORMED_BY_PROVIDER for rejected in outcome.rejected)
+    return outcome.error in _BROKEN and not told
 
 
 def was_cut(outcome: Outcome) -> bool:

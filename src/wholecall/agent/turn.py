@@ -254,7 +254,7 @@ class Turn:
                     await prepared
                 rest = await self._read_chunks(answer, sent)
         except UpstreamError as error:
-            if not error.quoted or not sent.request.tools:
+            if error.quoted is None or not sent.request.tools:
                 raise
             quoting = Answer(protocol=protocol, chunks=once(b""), streamed=False)
             rest = sent.make_reader(quoting).read_quoted(error.quoted, error.words)

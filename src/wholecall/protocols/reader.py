@@ -7,8 +7,10 @@ socket, lines, decoded payloads, or the objects of a client library.
 from __future__ import annotations
 
 import enum
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -66,28 +68,69 @@ _SAID = frozenset({Text, Reasoning, ProviderBlock})
 _CROWDED = Fault(FaultKind.PROTOCOL, f"the answer has more than {DEFAULT.choices} choices")
 
 
-# Some servers parse the model's calls themselves and answer with an error if they fail. The error
-# quotes the model's answer, or its rest from the place on that could not be parsed.
+# Some servers parse the model's calls themselves and answer with an error if they fail. Older ones
+# quote the model's answer, or its rest from the place on that could not be parsed; newer ones only
+# say what was wrong with it. Either way the model has answered, and the same request would only
+# bring a mistake of the same kind.
 
 _QUOTED = (
-    re.compile(r"Failed to parse input at pos \d+: (?P<said>.+)", re.DOTALL),  # llama.cpp
-    re.compile(r"error parsing tool call: raw='(?P<said>.+)', err=", re.DOTALL),  # Ollama
+    re.compile(r"Failed to parse input at pos \d+: (?P<said>.*)", re.DOTALL),  # llama.cpp
+    re.compile(r"error parsing tool call: raw='(?P<said>.*)', err=", re.DOTALL),  # Ollama
 )
-_FAILED_GENERATION = "failed_generation"  # Groq
+_UNREADABLE = re.compile(
+    r"The model produced output that does not match the expected \S+ format"  # llama.cpp
+    # Ollama, a parser for each family of models
+    r"|error parsing tool call\b"
+    r"|llama-server returned invalid tool call arguments for "
+    r"|XML syntax error on line \d+: "
+    r"|expected element type <\w+> but have <\w+>"
+    r"|(?:incomplete|invalid|failed to parse) (?:\w+ ){0,2}tool call(?! arguments as JSON)"
+    r"|failed to parse function call \""
+    r"|mismatched arg_key and arg_value counts"
+    # Groq
+    r"|tool call validation failed: "
+)
+_FAILED_GENERATION = "failed_generation"  # Groq's field
+_GROQ_CODES = frozenset({"tool_use_failed", "output_parse_failed"})
 _OWN_WORDS = "Tool use failed: "  # Groq's, in the place of the model's answer
 _LONGEST_DETAIL = 200
+_JSON = json.JSONDecoder()
+_DEEPEST = 6
+"""Objects in objects and texts of an error that are searched."""
 
 
-def quoted_answer(message: str, error: Mapping[str, Any]) -> str:
-    """Return the model's answer that an upstream's error quotes; empty if it quotes none."""
+def quoted_answer(message: str, error: Any) -> str | None:
+    """Return the model's answer that an upstream's error quotes: empty if the error only says that
+    it cannot be read, None if it is about something else."""
+    found = [_find_quoted(message, {})]
+    found += (_find_quoted(str(each.get("message")), each) for each in _find_errors(error))
+    known = [each for each in found if each is not None]
+    return next(filter(None, known), "") if known else None
+
+
+def _find_quoted(message: str, error: Mapping[str, Any]) -> str | None:
     said = error.get(_FAILED_GENERATION)
     if isinstance(said, str) and said.strip() and not said.startswith(_OWN_WORDS):
         return said
     for pattern in _QUOTED:
-        found = pattern.search(message)
-        if found is not None and found["said"].strip():
-            return found["said"]
-    return ""
+        quoted = pattern.search(message)
+        if quoted is not None:
+            return quoted["said"].strip() and quoted["said"]
+    is_about_calls = error.get("code") in _GROQ_CODES or _UNREADABLE.search(message)
+    return "" if is_about_calls else None
+
+
+def _find_errors(error: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    """Every object of an error. Gateways pass the body of another server on as a text, alone or
+    after words of their own."""
+    if isinstance(error, str) and _FAILED_GENERATION in error:
+        with suppress(ValueError, RecursionError):
+            error, _ = _JSON.raw_decode(error, error.find("{"))
+    if isinstance(error, Mapping) and depth < _DEEPEST:
+        yield error
+        for name, value in error.items():
+            if name != _FAILED_GENERATION:
+                yield from _find_errors(value, depth + 1)
 
 
 class _Input(enum.Enum):
@@ -217,7 +260,7 @@ class Reader:
                 self._follow(0, delta)
             if type(delta) is Fault and self._input is _Input.QUOTABLE:
                 said = quoted_answer(delta.message, delta.native)
-                if said:
+                if said is not None:
                     return self._without_usual(events + self.read_quoted(said, delta.message))
             events += feed(delta)
             if type(delta) in _NOTED:
@@ -225,19 +268,21 @@ class Reader:
         return self._without_usual(events)
 
     def read_quoted(self, said: str, why: str) -> list[Event]:
-        """Read an answer that the upstream only quotes in its error, and end with it.
+        """Read an answer that the upstream could not, from its error, and end with it.
 
-        It is text, so that a call in it is found by the rules for text. If there is none, the
-        answer was a call that cannot be read.
+        What the error quotes is text, so that a call in it is found by the rules for text. If there
+        is none, the answer was a call that cannot be read.
         """
+        well: tuple[Delta, ...] = (Text(said), HintGiven(Hint.STOP, "stop"), Terminated())
         events: list[Event] = []
-        for delta in (Text(said), HintGiven(Hint.STOP, "stop"), Terminated()):
+        for delta in well if said else (Fault(FaultKind.UPSTREAM_ERROR, why),):
             events += self._assembler.feed(delta)
         events += self._assembler.end()
         self.is_terminated, self._input = True, _Input.QUOTED
         if any(isinstance(event, Released | Rejected) for event in events):
             return events
-        rejected = Rejected(reason=Reason.BAD_MARKUP, detail=why[:_LONGEST_DETAIL], raw=said)
+        reason = Reason.BAD_MARKUP if said else Reason.MALFORMED_BY_PROVIDER
+        rejected = Rejected(reason=reason, detail=why[:_LONGEST_DETAIL], raw=said)
         return [rejected, *(event for event in events if not isinstance(event, Text))]
 
     def _note(self, choice: int, delta: Delta) -> list[Event]:

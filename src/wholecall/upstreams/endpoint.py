@@ -323,17 +323,11 @@ def refuse(
         body=cut(text, _LONGEST_BODY),
     )
     error.words = cut(message, _LONGEST_MESSAGE)
-    error.quoted = quoted_answer(message, _find_error(said))
-    # The model answered: the same request would only bring a mistake of the same kind.
-    repeatable = not error.quoted and is_repeatable(status, headers)
+    error.quoted = quoted_answer(message or text, said)
+    if error.quoted and len(body) >= MOST_BYTES:
+        error.quoted = ""  # the body was cut, and so is what it quotes
+    repeatable = error.quoted is None and is_repeatable(status, headers)
     return FailedAttempt(error, repeatable=repeatable)
-
-
-def _find_error(said: Any) -> Mapping[str, Any]:
-    match said:
-        case {"error": dict(error)}:
-            return error
-    return {}
 
 
 def _redirect(headers: Mapping[str, str]) -> str:

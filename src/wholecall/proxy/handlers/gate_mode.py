@@ -330,7 +330,7 @@ class GateMode:
         shown = self._live and bool(outcome.calls)
         if not calls and not shown and _is_void(outcome):
             raise UpstreamError(_complain(outcome.rejected), code=BAD_CALL)
-        self._deliver(calls, broken=outcome.error is not None and is_broken(outcome))
+        self._deliver(calls, broken=outcome.error is not None)
 
     def _deliver(self, calls: Sequence[Call], *, broken: bool) -> None:
         self._say(self._words.rest(called=bool(calls)))
@@ -397,7 +397,9 @@ def _is_void(outcome: Outcome) -> bool:
     At the output limit, a call without a name next to some text was text; and of several choices
     one may be cut.
     """
-    if outcome.error is not None or outcome.finish_reason == _CONTENT_FILTER:
+    if outcome.error is not None and is_broken(outcome):
+        return False
+    if outcome.finish_reason == _CONTENT_FILTER:
         return False
     if outcome.finish_reason == _LENGTH and (outcome.text.strip() or outcome.choices):
         return not outcome.choices and any(rejected.name for rejected in outcome.rejected)
