@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -39,8 +40,16 @@ from quotations import (
     rescue,
     wrong,
 )
+from wholecall.dialects.provenance import (
+    FoundCall,
+    provenance_of,
+    provenance_of_raw,
+    write_messages,
+)
 from wholecall.dialects.rescue import encode
 from wholecall.events import JSON, Outcome
+from wholecall.messages import read_offer
+from wholecall.protocols.registry import decode_request
 from wholecall.stream import assemble_response
 
 # ── What stands in the conversation ─────────────────────────────────────────────────
@@ -737,3 +746,46 @@ def test_conversations_are_read_in_the_protocol_of_the_answer(
     fresh = assemble_response(protocol, body, tools=TOOLS, rescue="all", messages=messages[:1])
     expected = [] if write is _anthropic_document else [MAIL]
     assert ran(fresh) == expected
+
+
+# ── Conversations that are written down ─────────────────────────────────────────────
+
+TOLD_AGAIN: list[tuple[str, str, dict[str, Any]]] = [
+    *((name, "openai-chat", {"messages": tell(HERMES)}) for name, tell in PLACES.items()),
+    *((name, "openai-chat", {"messages": hide(HERMES)}) for name, hide in HIDDEN.items()),
+    *((name, "openai-chat", {"messages": told}) for name, told in MEANT_BY_WORDS.items()),
+    *(
+        (f"a page: {name}", "openai-chat", {"messages": read_by_call(shown)})
+        for name, shown in SHOWN.items()
+    ),
+    *(
+        (write.__name__, "anthropic", {"max_tokens": 9, "messages": write(HERMES)[1]})
+        for write in (_anthropic, _anthropic_document, _anthropic_thinking)
+    ),
+    ("Responses", "openai-responses", {"input": _responses(HERMES)[1]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "asked"), [row[1:] for row in TOLD_AGAIN], ids=[row[0] for row in TOLD_AGAIN]
+)
+def test_a_conversation_that_is_written_down_has_the_same_provenance(
+    protocol: str, asked: dict[str, Any]
+) -> None:
+    messages = decode_request(protocol, {"model": "m", **asked}).messages
+    written = json.loads(json.dumps(write_messages(messages)))
+    offer = read_offer(TOOLS)
+    for call, by_arguments in product((MAIL, OTHER), (False, True)):
+        text, found = (
+            encode("hermes", [("send_mail", call)]),
+            FoundCall("send_mail", [json.dumps(call)]),
+        )
+        verdicts = [
+            (
+                known.native,
+                known.may_hold_calls,
+                known.quotes(text, [found], by_arguments=by_arguments),
+            )
+            for known in (provenance_of(messages, offer), provenance_of_raw(written, offer))
+        ]
+        assert verdicts[0] == verdicts[1]

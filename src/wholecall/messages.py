@@ -584,6 +584,8 @@ class Prompted:
     choice: Choice
     beginning: str = ""
     """The prefilled beginning of the answer."""
+    history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
+    """The conversation before the tools were written into it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

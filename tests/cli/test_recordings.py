@@ -143,6 +143,16 @@ def test_cases_bring_the_limit_of_output_tokens(write: Write) -> None:
     assert [each.max_tokens for each in load(write(json_lines(cases)))] == [100, None]
 
 
+def test_cases_bring_the_conversation(write: Write) -> None:
+    call = '<tool_call>{"name": "search", "arguments": {"query": "ferry to Oslo"}}</tool_call>'
+    body = {"choices": [{"finish_reason": "stop", "message": {"content": call}}]}
+    case = {"protocol": "openai-chat", "tools": [SEARCH], "response": body}
+    quoted = {**case, "messages": [{"role": "user", "content": f"The page says {call}."}]}
+    announced = {**quoted, "dialect": "hermes"}
+    played = outcomes(load(write(json_lines([case, quoted, announced]))))
+    assert [len(outcome.calls) for outcome in played] == [1, 0, 0]
+
+
 def test_given_tools_replace_the_recorded_ones(write: Write) -> None:
     [recording] = load(write(spell({**CASE, "tools": [SEARCH]})))
     other = {**SEARCH, "function": {**SEARCH["function"], "name": "other"}}  # type: ignore[dict-item]  # a dict
@@ -254,6 +264,10 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     "a case whose pauses are no list": (
         spell({**CASE, "pauses": 0.1}),
         "recorded: 'pauses' is a list of seconds",
+    ),
+    "a case whose conversation is no list": (
+        spell({**CASE, "messages": "Hello."}),
+        "recorded: 'messages' is a list, the conversation before the answer",
     ),
     "a case in a dialect that is not known": (
         json_lines([CASE, {**CASE, "dialect": "klingon"}]),

@@ -27,9 +27,14 @@ BODY = {
 
 
 def write(
-    chunks: Sequence[Chunk], *, streamed: bool = True, secret: str = "", **limits: int
+    chunks: Sequence[Chunk],
+    *,
+    streamed: bool = True,
+    secret: str = "",
+    offer: dict[str, Any] = OFFER,
+    **limits: int,
 ) -> str:
-    answer = CapturedAnswer("a title", OFFER, **limits)
+    answer = CapturedAnswer("a title", offer, **limits)
     for number, chunk in enumerate(chunks):
         answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
@@ -67,6 +72,25 @@ def test_a_whole_answer_can_be_played_again(tmp_path: Path, chunk: Chunk) -> Non
 def test_what_was_offered_is_kept(chunk: Chunk) -> None:
     case = json.loads(write([chunk]))
     assert {name: case[name] for name in OFFER} == OFFER
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("Hello.", True), ("x" * 2_000_000, False), ("half: \ud83d", False)]
+)
+@pytest.mark.parametrize("chunk", [STREAM, CHUNK])
+def test_a_conversation_is_kept_if_it_is_not_too_long(
+    chunk: Chunk, *, said: str, kept: bool
+) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": said}]}]
+    case = json.loads(write([chunk], offer={**OFFER, "messages": messages}))
+    assert case["messages"] == (messages if kept else [])
+    assert {name: case[name] for name in OFFER} == OFFER
+
+
+def test_a_secret_in_the_conversation_is_taken_out() -> None:
+    messages = [{"role": "user", "content": "The key is sesame."}]
+    case = json.loads(write([STREAM], secret="sesame", offer={**OFFER, "messages": messages}))
+    assert case["messages"] == [{"role": "user", "content": "The key is ***."}]
 
 
 def test_a_body_that_is_no_json_is_not_kept() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from quotations import FIRST as ASKED
+from quotations import HERMES, MAIL, OTHER, TOOLS, Conversation, read_by_call
 from scripted import calls, says
 from upstreams.fake_endpoint import (
     ANSWER,
@@ -27,13 +29,18 @@ from upstreams.fake_endpoint import (
     serving,
 )
 from wholecall.agent.api import ask
+from wholecall.agent.turn import sender_for
 from wholecall.cli.recordings import load
 from wholecall.dialects.emulation.emulate import emulate
+from wholecall.dialects.rescue import encode
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.events import Text, collect
+from wholecall.events import JSON, Text, collect
+from wholecall.inspector.captured_answer import decode_case
 from wholecall.messages import Choice, Message, Mode, Request, Role, ToolSpec
 from wholecall.protocols.reader import Reader
+from wholecall.protocols.registry import decode_request
 from wholecall.tools.function_tool import tool
+from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.replay import Reaction, RecordingUpstream, ReplayUpstream, ScriptedAnswer
 
 STREAM = FIRST + SECOND
@@ -226,6 +233,44 @@ async def test_the_case_says_what_stood_in_the_prompt() -> None:
     said = case["dialect"], case["tool_choice"], case["beginning"]
     assert said == ("hermes", "required", emulated.beginning)
     assert emulated.beginning
+
+
+# how the tools are offered, what was said before, the answer, how many calls of it run
+QUOTED: list[tuple[str, Conversation, dict[str, JSON], int]] = [
+    ("native", read_by_call(HERMES), MAIL, 0),
+    ("native", read_by_call(HERMES), OTHER, 1),
+    ("native", ASKED, MAIL, 1),
+    ("hermes", read_by_call(HERMES), MAIL, 0),
+    ("hermes", read_by_call(HERMES), OTHER, 1),
+    ("hermes", ASKED, MAIL, 1),
+]
+
+
+@pytest.mark.parametrize(("emulation", "messages", "call", "runs"), QUOTED)
+@in_loop
+async def test_a_case_is_decided_as_its_request_was(
+    *, tmp_path: Path, emulation: str, messages: Conversation, call: dict[str, JSON], runs: int
+) -> None:
+    said = encode("hermes", [("send_mail", call)])
+    asked = decode_request("openai-chat", {"model": "m", "messages": messages, "tools": TOOLS})
+    sent = sender_for("m", asked.messages, emulation=emulation)(asked)
+    case, received = await record(says(said), sent.request)
+    reader = sent.make_reader(Answer(protocol="openai-chat", chunks=once({}), streamed=True))
+    live = collect([*chain.from_iterable(map(reader.feed, received)), *reader.end()])
+    assert len(live.calls) == runs
+    file = tmp_path / "case.jsonl"
+    file.write_text(json.dumps(case) + "\n")
+    [recording] = load(file)
+    played = collect(chain.from_iterable(recording.play()))
+    assert [each.arguments for each in played.calls] == [each.arguments for each in live.calls]
+    assert played.text == live.text
+    released = [
+        event
+        for each in decode_case(json.dumps(case))["chunks"]
+        for event in each["events"]
+        if event.startswith("Released")
+    ]
+    assert len(released) == runs
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from wholecall.cli.recordings import load_tools
-from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.dialects.provenance import write_messages
 from wholecall.errors import UnreadableRecording, WholecallError
 from wholecall.events import Outcome, Text, collect
 from wholecall.messages import Message, Request, Role, read_offer
@@ -26,7 +26,7 @@ from wholecall.upstreams.providers import (
     demand_name,
     find_upstream,
 )
-from wholecall.upstreams.replay import RecordingUpstream
+from wholecall.upstreams.replay import RecordingUpstream, case_assembler
 
 
 def find_route(model: str, base_url: str | None) -> Route:
@@ -128,7 +128,8 @@ async def _ask(upstream: Upstream, request: Request, *, write: Callable[[str], o
 async def _read(upstream: Upstream, request: Request) -> Outcome:
     # Without tools every call is counted, as `check` does with what was recorded.
     tools = request.tools or None
-    reader = Reader(upstream.protocol, tools, new_assembler=RescuingAssembler)
+    within = case_assembler(None, write_messages(request.messages))
+    reader = Reader(upstream.protocol, tools, new_assembler=within)
     async with upstream.answer(request) as answer:
         feed = reader.feed if answer.streamed else reader.feed_response
         events = [event async for chunk in answer.chunks for event in feed(chunk)]

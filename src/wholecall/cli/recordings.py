@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from wholecall.arguments.validate import admit
-from wholecall.dialects.emulation.emulate import NewAssembler, assembler_of, read_prompted
-from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.dialects.emulation.emulate import read_prompted
 from wholecall.errors import InvalidChoice, UnreadableRecording, UnusableDialect
 from wholecall.events import Event
 from wholecall.messages import Prompted, read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
 from wholecall.protocols.registry import NAMES, detect, is_whole
+from wholecall.upstreams.replay import case_assembler
 
 STDIN = Path("-")
 # A file is held in memory as a whole; the longest answers have a few megabytes.
@@ -56,14 +56,20 @@ class Recording:
     """The tools again, if they stood in the prompt."""
     max_tokens: int | None = None
     """The limit of output tokens of the request, if it is known."""
+    messages: tuple[Any, ...] = ()
+    """The conversation, if it is known, in the shape of any protocol: a call that is quoted from it
+    is not run."""
 
     def play(self, tools: Tools | None = None) -> Iterator[list[Event]]:
         """The events of each chunk in turn, and of the end; `tools` replace the recorded ones."""
         offered = self.tools if tools is None else tools
+        prompted = self.prompted
+        if prompted is not None and tools is not None:
+            prompted = replace(prompted, tools=tuple(read_offer(tools).values()))
         reader = Reader(
             self.protocol,
             offered,
-            new_assembler=self._choose_assembler(tools),
+            new_assembler=case_assembler(prompted, self.messages),
             max_tokens=self.max_tokens,
         )
         if self.body is not None:
@@ -73,12 +79,6 @@ class Recording:
                 break
             yield reader.feed(chunk)
         yield reader.end()
-
-    def _choose_assembler(self, tools: Tools | None) -> NewAssembler:
-        if self.prompted is None:
-            return RescuingAssembler
-        other = self.prompted.tools if tools is None else read_offer(tools).values()
-        return assembler_of(replace(self.prompted, tools=tuple(other)))
 
 
 class _Entry(NamedTuple):
@@ -210,7 +210,10 @@ def _case(entry: _Entry, protocol: str | None) -> Recording:
     tools = None if case.get("tools") is None else _check_tools(place, case["tools"])
     prompted = _check_prompted(place, case, tools=tools or ())
     limit = _check_limit(place, case.get("max_tokens"))
-    recording = Recording(title, protocol, tools=tools, prompted=prompted, max_tokens=limit)
+    messages = _check_messages(place, case.get("messages"))
+    recording = Recording(
+        title, protocol, tools=tools, prompted=prompted, max_tokens=limit, messages=messages
+    )
     match case:
         case {"events": list(events)}:
             pauses = _check_pauses(place, case.get("pauses") or [])
@@ -231,6 +234,12 @@ def _check_limit(place: str, limit: Any) -> int | None:
     if limit is None or (type(limit) is int and limit > 0):
         return limit
     raise UnreadableRecording(f"{place}: 'max_tokens' is a whole number above 0")
+
+
+def _check_messages(place: str, messages: Any) -> tuple[Any, ...]:
+    if messages is None or isinstance(messages, list):
+        return tuple(messages or ())
+    raise UnreadableRecording(f"{place}: 'messages' is a list, the conversation before the answer")
 
 
 def _check_pauses(place: str, pauses: Any) -> tuple[float, ...]:

@@ -511,6 +511,31 @@ def provenance_of(messages: Sequence[Message], offer: Offer) -> Provenance:
     return Provenance(map(_texts_in, chain(others, by_model)), offer, spoken=spoken)
 
 
+def write_messages(messages: Iterable[Message]) -> list[dict[str, JSON]]:
+    """Return messages in a form that JSON can hold. `provenance_of_raw` reads from it what
+    `provenance_of` reads from the messages."""
+    return [{"role": each.role.value, "content": [*_write_parts(each)]} for each in messages]
+
+
+def _write_parts(message: Message) -> Iterator[dict[str, JSON]]:
+    for part in message.parts:
+        if isinstance(part, PastCall):
+            arguments = dict(part.arguments)
+            yield {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+        else:
+            yield {"type": _WRITTEN_TYPES.get(type(part), "other"), "text": _text_of(part)}
+    for text in _unread(message):
+        yield {"type": "other", "text": text}
+
+
+_WRITTEN_TYPES = {
+    Text: "text",
+    Reasoning: "reasoning",
+    CallResult: "tool_result",
+    Media: "document",
+}
+
+
 def _texts_in(message: Message) -> str:
     """Return what a message says that is not the model's answer."""
     answers = Text if message.role is Role.ASSISTANT else ()

@@ -15,14 +15,13 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from wholecall.arguments.describe import cut
-from wholecall.dialects.emulation.emulate import assembler_of, read_prompted
-from wholecall.dialects.rescue import RescuingAssembler
+from wholecall.dialects.emulation.emulate import read_prompted
 from wholecall.errors import ProtocolError, WholecallError
 from wholecall.events import Delta, Event, OfChoice, Rejected, Released
 from wholecall.inspector.page_encoder import Fields, SecretFilter
 from wholecall.protocols.decoder import read_json
 from wholecall.protocols.reader import Chunk, Reader, Tools, TurnAssembler
-from wholecall.upstreams.replay import Tape
+from wholecall.upstreams.replay import Tape, case_assembler
 
 _END = b"\n\n"
 _CUT = b"\0"
@@ -151,6 +150,8 @@ MOST_BYTES = 16 * 1024 * 1024
 """Of one answer that are kept."""
 _SMALL = 8 * 1024
 """Bytes that are not worth compressing: that takes longer than to write them."""
+_MOST_OFFER = 1024 * 1024
+"""Bytes of the tools and the conversation together. A longer conversation is left out."""
 _LEVEL = 1
 """Of compression: the quickest."""
 _TICKS = 10_000
@@ -261,11 +262,20 @@ class CapturedAnswer:
         self.limit()
         if self._withheld or not self._protocol:
             return b""
-        offer = msgspec.json.encode(self._offer)
+        offer = self._write_offer()
         packed = self._pack()
         if packed is not None and not self._finds_secrets(packed, offer, hides=hides):
             return self._write_stream(packed, offer)
         return self._write_case(offer, hides)
+
+    def _write_offer(self) -> bytes:
+        try:
+            offer = msgspec.json.encode(self._offer)
+        except UnicodeEncodeError:  # half of a character, which only an escape can write
+            offer = b""
+        if 0 < len(offer) <= _MOST_OFFER:
+            return offer
+        return msgspec.json.encode({**self._offer, "messages": []})
 
     # ── A stream of bytes ───────────────────────────────────────────────────────────
 
@@ -382,9 +392,8 @@ _PAYLOAD = re.compile(r"^data: ?(\{.*)$", re.MULTILINE)
 # The stored chunks of an answer, each with what was made of it: deltas, and then events.
 #
 # They are decoded again, as `wholecall check` does it, so the page shows what the chunks themselves
-# say. The limit of output tokens is stored with them. The conversation is not, so a call that the
-# model quotes from it is a call here; the events of the run have the verdict. Chunks are sent as
-# texts: JavaScript would round their numbers.
+# say. The limit of output tokens and the conversation are stored with them, because they decide
+# what is a call. Chunks are sent as texts: JavaScript would round their numbers.
 
 
 MOST_DECODED_CHUNKS = 2000
@@ -404,6 +413,7 @@ class _Case(msgspec.Struct):
     parallel_tool_calls: bool = True
     beginning: str = ""
     max_tokens: int | None = None
+    messages: list[Any] = []
 
 
 class _Step(NamedTuple):
@@ -444,7 +454,7 @@ class _Listening:
     def __init__(self, case: _Case) -> None:
         self._deltas: list[str] = []
         prompted = read_prompted(msgspec.structs.asdict(case), case.tools or ())
-        self._within = RescuingAssembler if prompted is None else assembler_of(prompted)
+        self._within = case_assembler(prompted, case.messages)
         self.reader = Reader(
             case.protocol,
             case.tools,

@@ -25,7 +25,7 @@ from wholecall.inspector.page_encoder import (
 )
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
-from wholecall.upstreams.replay import describe_offer
+from wholecall.upstreams.replay import describe_request
 
 
 class StoredRun(msgspec.Struct, array_like=True, gc=False):
@@ -629,7 +629,7 @@ class Record:
         request = asked.request
         if self._quoting.bodies:
             title = f"{self.id}, answer {len(self._answers) + 1}"
-            self._answers.append(CapturedAnswer(title, describe_offer(request), began=self._now))
+            self._answers.append(CapturedAnswer(title, describe_request(request), began=self._now))
         if request is not None:
             self._add(encode_request(request, self._quoting, told=self._told), self._now)
             self._told = len(request.messages)

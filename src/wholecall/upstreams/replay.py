@@ -15,11 +15,13 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from wholecall.arguments.describe import cut
-from wholecall.dialects.emulation.emulate import write_prompted
+from wholecall.dialects.emulation.emulate import NewAssembler, assembler_of, write_prompted
+from wholecall.dialects.provenance import provenance_of_raw, write_messages
+from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.messages import Request, ToolSpec
+from wholecall.messages import Message, Prompted, Request, ToolSpec, read_offer
 from wholecall.protocols.decoder import read_json
-from wholecall.protocols.reader import CUT, Chunk
+from wholecall.protocols.reader import CUT, Chunk, Tools
 from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer, Upstream, once
 from wholecall.upstreams.secrets import hide_keys, hide_known
@@ -81,7 +83,7 @@ class RecordingUpstream:
         await self._upstream.close()
 
     def _save(self, request: Request, answered: Mapping[str, Any]) -> None:
-        case = {"title": _title(request), **describe_offer(request), **answered}
+        case = {"title": _title(request), **describe_request(request), **answered}
         self._write(self._hide_secrets(_write_json(case)) + "\n")
 
     def _hide_secrets(self, text: str) -> str:
@@ -190,16 +192,23 @@ def _title(request: Request) -> str:
     return f"{request.model}: {said}" if said else request.model
 
 
-def describe_offer(request: Request | None) -> dict[str, Any]:
-    """Return the tools of a case, natively offered or in the prompt, None if unknown, and the limit
-    of output tokens, if there is one."""
+def describe_request(request: Request | None) -> dict[str, Any]:
+    """Return what a case has to say of the request, so that its answer is read as it was at first:
+    the tools, natively offered or in the prompt, None if unknown; the limit of output tokens, if
+    there is one; and the conversation, because what is quoted from it is not a call."""
     if request is None:
         return {"tools": None}
     limit = {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
-    if request.prompted is None:
-        return {"tools": [_define(tool) for tool in request.tools] or None, **limit}
-    tools = [_define(tool) for tool in request.prompted.tools]
-    return {"tools": tools, **write_prompted(request.prompted), **limit}
+    prompted = request.prompted
+    if prompted is None:
+        tools = [_define(tool) for tool in request.tools] or None
+        return {"tools": tools, **limit, **_tell(request.messages if tools else ())}
+    tools = [_define(tool) for tool in prompted.tools]
+    return {"tools": tools, **write_prompted(prompted), **limit, **_tell(prompted.history)}
+
+
+def _tell(messages: Sequence[Message]) -> dict[str, Any]:
+    return {"messages": write_messages(messages)} if messages else {}
 
 
 def _define(tool: ToolSpec) -> dict[str, Any]:
@@ -210,6 +219,20 @@ def _define(tool: ToolSpec) -> dict[str, Any]:
         "parameters": dict(tool.parameters) or {"type": "object"},
     }
     return {"type": "function", "function": function}
+
+
+def case_assembler(prompted: Prompted | None, messages: object) -> NewAssembler:
+    """Return what decides about the calls of a recorded answer as it was decided at first;
+    `Reader` takes it as `new_assembler`. Only `rescue`, a setting of the operator's, is not known:
+    it counts as `all`."""
+    if prompted is not None:
+        return assembler_of(prompted, messages)
+
+    def new_assembler(tools: Tools | None) -> RescuingAssembler:
+        offer = read_offer(tools or ())
+        return RescuingAssembler(tools, provenance=provenance_of_raw(messages, offer))
+
+    return new_assembler
 
 
 class Recorded(Protocol):

@@ -28,7 +28,7 @@ from wholecall.dialects.emulation.prompt import (
 from wholecall.dialects.engine import CallPosition, DialectKey, Engine
 from wholecall.dialects.formats.json_formats import CONSTRAINED, OBJECT
 from wholecall.dialects.grammars.json_calls import JsonCalls
-from wholecall.dialects.provenance import provenance_of
+from wholecall.dialects.provenance import provenance_of, provenance_of_raw
 from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.events import Problem, Text
 from wholecall.messages import (
@@ -295,6 +295,7 @@ def _note(emulated: Emulated) -> Emulated:
         tools=tuple(spec for _, spec in sorted(emulated.known.items())),
         choice=emulated.choice,
         beginning=emulated.beginning,
+        history=emulated.history,
     )
     return replace(emulated, request=replace(emulated.request, prompted=prompted))
 
@@ -462,8 +463,9 @@ def read_prompted(case: Mapping[str, Any], tools: Tools) -> Prompted | None:
     )
 
 
-def assembler_of(prompted: Prompted) -> NewAssembler:
-    """Return the reader of the answer; `Reader` takes it as `new_assembler`."""
+def assembler_of(prompted: Prompted, messages: object = ()) -> NewAssembler:
+    """Return the reader of the answer; `Reader` takes it as `new_assembler`. `messages` are the
+    conversation, as `write_messages` writes it."""
     dialect = with_unmarked(dialect_named(prompted.dialect))
     offer = read_offer(prompted.tools)
 
@@ -473,6 +475,7 @@ def assembler_of(prompted: Prompted) -> NewAssembler:
             ChoiceGate(prompted.choice),
             engine=Engine(dialect, offer, reading=CallPosition.AGREED),
             beginning=prompted.beginning,
+            provenance=provenance_of_raw(messages, offer),
         )
 
     return new_assembler
