@@ -209,7 +209,7 @@ async def test_the_case_says_what_was_asked() -> None:
         },
         {
             "type": "function",
-            "function": {"name": "now", "description": "", "parameters": {"type": "object"}},
+            "function": {"name": "now", "parameters": {"type": "object", "properties": {}}},
         },
     ]
     case, _ = await record(ScriptedAnswer(), replace(REQUEST, messages=()))

@@ -259,15 +259,12 @@ class _Said:
         # A value that says nothing may have been added: it counts only beside its like.
         telling = [(key, ways) for key, ways in parts if ways] or parts
         return (
-            all(map(self._holds_value, (ways for _, ways in telling if ways)))
+            all(any(_is_held(way, self.squeezed) for way in ways) for _, ways in telling if ways)
             and all(
                 _as_key(unescape(key)).search(self.plain) for key in {key for key, _ in telling}
             )
             and _as_name(name).search(self.plain) is not None
         )
-
-    def _holds_value(self, ways: frozenset[str]) -> bool:
-        return any(_is_held(way, self.squeezed) for way in ways)
 
 
 def _is_held(text: str, said: str) -> bool:
@@ -520,20 +517,14 @@ def write_messages(messages: Iterable[Message]) -> list[dict[str, JSON]]:
 def _write_parts(message: Message) -> Iterator[dict[str, JSON]]:
     for part in message.parts:
         if isinstance(part, PastCall):
-            arguments = dict(part.arguments)
-            yield {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+            told: dict[str, JSON] = {"id": part.id, "name": part.name, "input": {**part.arguments}}
+            yield {"type": "tool_use", **told}
         else:
             yield {"type": _WRITTEN_TYPES.get(type(part), "other"), "text": _text_of(part)}
-    for text in _unread(message):
-        yield {"type": "other", "text": text}
+    yield {"type": "other", "text": "\n".join(_unread(message))}
 
 
-_WRITTEN_TYPES = {
-    Text: "text",
-    Reasoning: "reasoning",
-    CallResult: "tool_result",
-    Media: "document",
-}
+_WRITTEN_TYPES = {Text: "text", CallResult: "tool_result", Media: "document"}
 
 
 def _texts_in(message: Message) -> str:

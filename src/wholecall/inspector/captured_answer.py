@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from itertools import accumulate, pairwise
@@ -269,12 +270,9 @@ class CapturedAnswer:
         return self._write_case(offer, hides)
 
     def _write_offer(self) -> bytes:
-        try:
-            offer = msgspec.json.encode(self._offer)
-        except UnicodeEncodeError:  # half of a character, which only an escape can write
-            offer = b""
-        if 0 < len(offer) <= _MOST_OFFER:
-            return offer
+        with suppress(UnicodeEncodeError):  # half of a character, which only an escape can write
+            if len(offer := msgspec.json.encode(self._offer)) <= _MOST_OFFER:
+                return offer
         return msgspec.json.encode({**self._offer, "messages": []})
 
     # ── A stream of bytes ───────────────────────────────────────────────────────────

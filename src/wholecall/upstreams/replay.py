@@ -19,8 +19,9 @@ from wholecall.dialects.emulation.emulate import NewAssembler, assembler_of, wri
 from wholecall.dialects.provenance import provenance_of_raw, write_messages
 from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import RunFailed, UpstreamError
-from wholecall.messages import Message, Prompted, Request, ToolSpec, read_offer
+from wholecall.messages import Prompted, Request, read_offer
 from wholecall.protocols.decoder import read_json
+from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.reader import CUT, Chunk, Tools
 from wholecall.protocols.registry import CHAT
 from wholecall.upstreams.base import Answer, Upstream, once
@@ -198,27 +199,15 @@ def describe_request(request: Request | None) -> dict[str, Any]:
     there is one; and the conversation, because what is quoted from it is not a call."""
     if request is None:
         return {"tools": None}
-    limit = {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
     prompted = request.prompted
-    if prompted is None:
-        tools = [_define(tool) for tool in request.tools] or None
-        return {"tools": tools, **limit, **_tell(request.messages if tools else ())}
-    tools = [_define(tool) for tool in prompted.tools]
-    return {"tools": tools, **write_prompted(prompted), **limit, **_tell(prompted.history)}
-
-
-def _tell(messages: Sequence[Message]) -> dict[str, Any]:
-    return {"messages": write_messages(messages)} if messages else {}
-
-
-def _define(tool: ToolSpec) -> dict[str, Any]:
-    """A tool as a case offers it."""
-    function = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters) or {"type": "object"},
+    tools = request.tools if prompted is None else prompted.tools
+    messages = request.messages if prompted is None else prompted.history
+    return {
+        "tools": [write_tool(tool) for tool in tools] or None,
+        **({} if prompted is None else write_prompted(prompted)),
+        **({} if request.max_tokens is None else {"max_tokens": request.max_tokens}),
+        **({"messages": write_messages(messages)} if tools else {}),
     }
-    return {"type": "function", "function": function}
 
 
 def case_assembler(prompted: Prompted | None, messages: object) -> NewAssembler:
