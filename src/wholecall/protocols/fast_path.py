@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -83,6 +84,7 @@ _MOST_TRIES = 16
 _PROBE = "\u2702 another text"
 _WRITTEN_PROBE = json.dumps(_PROBE).encode()
 _STRING = msgspec.json.Decoder(str)
+_STRINGS = msgspec.json.Decoder(list[str])
 
 
 class RepeatedChunks:
@@ -132,22 +134,15 @@ class RepeatedChunks:
 
     def _read(self, payloads: Sequence[Payload], at: int) -> list[str]:
         """The texts of those payloads from here on that fit."""
-        before, behind, texts = self._before, self._behind, []
-        start, end = len(before), len(behind)
-        for index in range(at, len(payloads)):
-            payload = payloads[index]
+        before, behind, written = self._before, self._behind, []
+        start, end = len(before), -len(behind)
+        for payload in payloads[at:] if at else payloads:
             if type(payload) is not bytes or not payload.startswith(before):
                 break
             if not payload.endswith(behind):
                 break
-            try:
-                text = _STRING.decode(payload[start : len(payload) - end])
-            except ValueError:  # more than a string, or one that only the decoder knows to read
-                break
-            if not text:
-                break
-            texts.append(text)
-        return texts
+            written.append(payload[start:end])
+        return _read_strings(written)
 
     def _make(self, texts: list[str]) -> Delta:
         if self._type is not CallDelta:
@@ -172,6 +167,27 @@ class RepeatedChunks:
         if self._read_piece(before + _WRITTEN_PROBE + behind) == _with_text(delta, _PROBE):
             self._before, self._behind, self._type = before, behind, type(delta)
             self._slot = delta.slot if isinstance(delta, CallDelta) else None
+
+
+def _read_strings(written: Sequence[bytes]) -> list[str]:
+    """Return the texts of JSON strings, up to the first that is empty or is not a string.
+
+    All are decoded at once. Each of them is one string if there are as many strings as pieces: no
+    string goes on in the next piece, because none may contain the newline between the two.
+    """
+    try:
+        texts = _STRINGS.decode(b"[" + b",\n".join(written) + b"]")
+    except ValueError:
+        texts = []
+    if len(texts) != len(written):  # more than a string, or one that only the decoder reads
+        texts = [*_read_each(written)]
+    return texts[: texts.index("")] if "" in texts else texts
+
+
+def _read_each(written: Iterable[bytes]) -> Iterator[str]:
+    with suppress(ValueError):
+        for each in written:
+            yield _STRING.decode(each)
 
 
 def _find_text(delta: Delta | OfChoice[Delta]) -> str | None:

@@ -217,12 +217,12 @@ class AnswerParser:
         """True if any byte of the body has arrived."""
         self.untaken = 0
         """Bytes of the body that were not taken yet."""
+        self._pieces: list[bytes] = []
         self._parser = _make_parser(self)
         self._empty_bytes = 0
         """Bytes since the last useful ones: a head, or a part of the body."""
         self._header_bytes = 0
         self._until_closed = False
-        self._pieces: list[bytes] = []
         self._inflating: _Inflating | None = None
         self._coding = b""
         """The coding of the body, if it cannot be decoded."""
@@ -238,6 +238,17 @@ class AnswerParser:
             self.reusable = self.reusable and not data  # no more bytes were requested
             return
         self._empty_bytes += len(data)
+        known = len(self._pieces)
+        try:
+            self._parse(data)
+        finally:
+            self._count_body(known)
+        if self.over:
+            self.let_go()
+        if max(self._empty_bytes, self._header_bytes) > MOST_HEAD_BYTES:
+            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes surround its answer")
+
+    def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as error:
@@ -248,10 +259,13 @@ class AnswerParser:
             self.reusable = False
             if not self.over:
                 raise NotHttp(str(error)) from error
-        if self.over:
-            self.let_go()
-        if max(self._empty_bytes, self._header_bytes) > MOST_HEAD_BYTES:
-            raise NotHttp(f"more than {MOST_HEAD_BYTES} bytes surround its answer")
+
+    def _count_body(self, known: int) -> None:
+        """Count the pieces of the body after the known ones."""
+        if len(self._pieces) > known:
+            self.begun = True
+            self._empty_bytes = 0
+            self.untaken += sum(map(len, self._pieces[known:]))
 
     def feed_end(self) -> ConnectionError | None:
         """Handle the end of the connection; return an error if it cut the response."""
@@ -338,18 +352,17 @@ class AnswerParser:
         self._until_closed = _ends_with_connection(self.headers)
         self._find_coding()
 
-    def on_body(self, data: bytes) -> None:
-        """Store bytes of the body."""
-        if not self.over:
-            self.begun = True
-            self._empty_bytes = 0
-            self._pieces.append(data)
-            self.untaken += len(data)
+    @property
+    def on_body(self) -> Callable[[bytes], None]:
+        """What stores a piece of the body. The parser takes it once, and calls it for each chunk
+        of a stream."""
+        return self._pieces.append
 
     def on_message_complete(self) -> None:
         """Complete the response, unless it was an interim one."""
         if self.has_head and not self.over:
             self.over = True
+            self._pieces = [*self._pieces]  # the parser does not add to this list
             self._empty_bytes = 0
             self.reusable = self._parser.should_keep_alive()
 
