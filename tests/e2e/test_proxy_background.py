@@ -273,7 +273,7 @@ async def test_what_is_deleted_has_its_place_until_its_tools_have_ended(tmp_path
             await responses.create(**asked, instructions="Once more.")
         assert (full.value.code, tools.times) == ("overloaded", 1)
         tools.go_on.set()
-        while served.proxy.background.live:
+        while served.proxy.api.background.live:
             await asyncio.sleep(0.01)
         await responses.create(**asked, instructions="Once more.")
 

@@ -167,7 +167,7 @@ async def test_a_silence_is_broken_by_signs_of_life(tmp_path: Path) -> None:
         return response
 
     async with between(handler, tmp_path) as (served, _):
-        served.proxy.connections.keep_alive_seconds = 0.02
+        served.proxy.api.connections.keep_alive_seconds = 0.02
         async with served.http.post(served.url + PATH, json=STREAMED) as response:
             beat = b": keep-alive\n\n"
             # The upstream may be slow to begin: then signs of life come before it, too.
@@ -191,7 +191,7 @@ async def test_an_impatient_client_hears_a_sign_of_life_in_time(tmp_path: Path) 
         return response
 
     async with between(handler, tmp_path) as (served, _):
-        served.proxy.connections.keep_alive_seconds = 1000.0  # longer than this test may take
+        served.proxy.api.connections.keep_alive_seconds = 1000.0  # longer than this test may take
         headers = {"x-stainless-read-timeout": "2"}
         async with served.http.post(served.url + PATH, json=STREAMED, headers=headers) as response:
             assert await response.content.readuntil(b"\n\n") == b": keep-alive\n\n"
@@ -208,7 +208,7 @@ async def test_a_client_that_waits_for_the_first_word_hears_signs_of_life(tmp_pa
         return web.json_response({"error": {"message": "no"}}, status=400)
 
     async with between(handler, tmp_path) as (served, _):
-        served.proxy.connections.keep_alive_seconds = 0.02
+        served.proxy.api.connections.keep_alive_seconds = 0.02
         async with served.http.post(served.url + PATH, json=STREAMED) as response:
             assert response.status == 200
             assert await response.content.readuntil(b"\n\n") == b": keep-alive\n\n"

@@ -192,9 +192,9 @@ async def test_models_and_limits_change_while_it_runs() -> None:
                 _loaded(replace(config, models=fresh, limits=limits, responses=responses))
             )
             assert {"limits.keep_alive_seconds", "responses.kept_seconds"} <= {*changed.live}
-            assert served.proxy.responses.settings.kept_seconds == 5.0
+            assert served.proxy.stores.responses.settings.kept_seconds == 5.0
             assert served.proxy.limits.keep_alive_seconds == 3.0
-            assert served.proxy.connections.keep_alive_seconds == 3.0
+            assert served.proxy.api.connections.keep_alive_seconds == 3.0
             assert list(served.proxy.models.by_name) == ["same", "new"]
             assert served.proxy.models.by_name["same"] is same
             body = {"model": "new", "messages": [], "stream": True}
@@ -424,7 +424,7 @@ async def test_what_cannot_be_closed_keeps_nothing_else_open(tmp_path: Path) -> 
         await proxy._close()
     assert closed == ["retired"]
     with pytest.raises(StoreFailed):
-        proxy._blobs.find(["any"])
+        proxy.stores.state.find(["any"])
 
 
 @in_loop

@@ -91,16 +91,16 @@ USERS: Mapping[str, tuple[Callable[[Proxy], Any], ...]] = {
     "limits": (
         lambda proxy: proxy.limits,  # each connection, and the end of the server
         lambda proxy: proxy._middleware._config.limits,
-        lambda proxy: proxy._planner.limits,
+        lambda proxy: proxy.api.planner.limits,
     ),
-    "responses": (lambda proxy: proxy.responses.settings,),
+    "responses": (lambda proxy: proxy.stores.responses.settings,),
     "log": (lambda proxy: proxy.observers._writer._settings,),
     "inspector": (lambda proxy: proxy.config.inspector,),
     "models": (lambda proxy: {"a": route(proxy).settings},),
 }
 # What was made of a setting, if that is more than a copy of it.
 MADE: Mapping[str, Callable[[Any], Any]] = {
-    "limits.keep_alive_seconds": lambda proxy: proxy.connections.keep_alive_seconds,
+    "limits.keep_alive_seconds": lambda proxy: proxy.api.connections.keep_alive_seconds,
     "inspector.bodies": lambda proxy: proxy.observers.inspector._quoting.bodies,
     "inspector.approval_seconds": lambda proxy: proxy.observers.inspector.approving.seconds,
     "models.a.upstream": lambda proxy: f"{route(proxy).upstream.protocol}/{route(proxy).model}",

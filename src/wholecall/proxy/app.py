@@ -10,10 +10,9 @@ from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    closing,
     nullcontext,
 )
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TextIO, TypeAlias
 
@@ -25,19 +24,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import FilteringBoundLogger
 
 from wholecall.errors import WholecallError
-from wholecall.journal.postgres_server import PostgresBlobs, PostgresSession
 from wholecall.journal.run_journal import JournalStore
 from wholecall.proxy.config.load import Changes, Loaded, changes, take_over
-from wholecall.proxy.config.schema import Config, ServerLimits, find_shared_url
+from wholecall.proxy.config.schema import Config, ServerLimits
 from wholecall.proxy.handlers.background import BackgroundResponses
+from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.request_handler import HandlerFactory
 from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, RequestPlanner
-from wholecall.proxy.handlers.response_store import ResponseOwners, ResponseStore
 from wholecall.proxy.handlers.run_mode import MixedTools
-from wholecall.proxy.http.api_keys import ANONYMOUS, Key, needs_keys, open_keys
+from wholecall.proxy.http.api_keys import KeyStore
 from wholecall.proxy.http.client_connection import ClientConnections
+from wholecall.proxy.http.client_request import ClientProtocol
 from wholecall.proxy.http.middleware import ERROR_HANDLERS, ProxyMiddleware
-from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.http.refusals import HttpRefusal, RequestRefused
 from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.access_log import (
@@ -70,17 +68,8 @@ from wholecall.proxy.routes.responses import (
 )
 from wholecall.proxy.routes.responses_socket import ResponsesSocket
 from wholecall.proxy.routes.run_routes import RunRoutes
-from wholecall.proxy.service_builder import (
-    RESPONSES_FILE,
-    STATE_FILE,
-    Tools,
-    find_pins,
-    make_models,
-    make_runs,
-    responses_path,
-    state_path,
-)
-from wholecall.storage import BlobStore, StoreFailed
+from wholecall.proxy.service_builder import Stores, Tools, find_pins, make_models
+from wholecall.storage import StoreFailed
 from wholecall.tools.mcp.tool_definitions import McpEvent
 from wholecall.tools.tool import Tool
 
@@ -222,8 +211,83 @@ class ModelBuilder(NamedTuple):
         return {name: fresh.get(name) or before[name] for name in config.models} | {**self.given}
 
 
+class ModelApi:
+    """The API of the models: the parts that answer a client."""
+
+    def __init__(
+        self,
+        limits: ServerLimits,
+        *,
+        models: ModelRoutes,
+        stores: Stores,
+        observers: Observers,
+        work: WorkInProgress,
+    ) -> None:
+        mixed_tools = MixedTools(stores.state)
+        inspector = observers.inspector
+        self.connections = ClientConnections(work, keep_alive_seconds=limits.keep_alive_seconds)
+        self.planner = RequestPlanner(
+            routes=models, responses=stores.responses, mixed_tools=mixed_tools, limits=limits
+        )
+        self.handlers = HandlerFactory(
+            taps=observers.taps,
+            responses=stores.responses,
+            mixed_tools=mixed_tools,
+            approvals=ApprovalRequests() if inspector is None else inspector.approving,
+        )
+        self.background = BackgroundResponses(
+            runs=stores.runs,
+            responses=stores.responses,
+            make_handler=self.handlers.make,
+            hold=work.hold,
+        )
+        stores.responses.load_background = self.background.load
+        self._clients = [self._make_route(client, stores.runs) for client in _CLIENTS]
+        self.takeover = RunTakeover(
+            clients={client.path: client for client in _CLIENTS},
+            planner=self.planner,
+            handlers=self.handlers,
+            background=self.background,
+            find_key=stores.find_key,
+        )
+        self.sockets = {
+            route.client.path: ResponsesSocket(route, stores.responses, lambda: work.deadline.begun)
+            for route in self._clients
+            if route.client.holds
+        }
+        """By their paths."""
+
+    def _make_route(self, client: ClientProtocol, runs: DurableRuns) -> ClientRoute:
+        return ClientRoute(
+            client=client,
+            planner=self.planner,
+            connections=self.connections,
+            handlers=self.handlers,
+            runs=runs,
+            background=self.background,
+        )
+
+    def make_post_routes(self) -> list[Route]:
+        """Return the routes of requests to a model."""
+        counters = [TokenCounter(form, self.planner, self.connections) for form in COUNTS]
+        return [
+            *(Route(route.client.path, route, methods=["POST"]) for route in self._clients),
+            *(Route(each.form.client.path, each, methods=["POST"]) for each in counters),
+            *make_compact_routes(self._clients),
+        ]
+
+    def reload(self, limits: ServerLimits) -> None:
+        """Use other limits."""
+        self.connections.keep_alive_seconds = limits.keep_alive_seconds
+        self.planner.limits = limits
+
+
 class Proxy:
-    """An ASGI application: the middleware around the routes."""
+    """An ASGI application: the middleware around the routes.
+
+    Its parts, in the order in which they need each other: the models and tools that are served, the
+    stores, which outlive a request, the observers, which see it, and the API, which answers it.
+    """
 
     def __init__(
         self,
@@ -236,33 +300,32 @@ class Proxy:
     ) -> None:
         config = loaded.config
         self._loaded = loaded
-        self._builder = ModelBuilder(environ, {route.name: route for route in models})
         self._tools = tools
-        self.work = WorkInProgress()
+        self._builder = ModelBuilder(environ, {route.name: route for route in models})
         self.models = ModelRoutes(self._builder.make(config, {}).values(), tools=tools.offer)
-        self.runs = make_runs(config)
-        self.observers = Observers(config, models=self.models, find_store=self.runs.find_store)
-        self._blobs = self._make_blobs(config)
-        self.responses = _make_responses(config, self._blobs)
-        self.connections = ClientConnections(
-            self.work, keep_alive_seconds=config.limits.keep_alive_seconds
+        self.stores = Stores(config, self.models.by_name.values())
+        self.observers = Observers(
+            config, models=self.models, find_store=self.stores.runs.find_store
         )
-        client_routes = self._make_client_routes()
-        sockets = self._make_sockets(client_routes)
-        self.routes = [*client_routes, *self._make_other_routes(environ)]
-        routed = Starlette(
-            routes=self.routes,
-            exception_handlers=ERROR_HANDLERS,
-            lifespan=lambda _: self._live(around),
+        self.work = WorkInProgress()
+        self.api = ModelApi(
+            config.limits,
+            models=self.models,
+            stores=self.stores,
+            observers=self.observers,
+            work=self.work,
         )
-        direct = {route.path: route.endpoint for route in client_routes}
+        posts = self.api.make_post_routes()
+        self.routes = [*posts, *self._make_other_routes(Readiness(environ))]
         self._middleware = ProxyMiddleware(
-            partial(_route, _Apps(direct, sockets, routed)),
+            self._make_router(posts, around),
             config,
-            keys=open_keys(config) if needs_keys(config) else None,
-            rate_limits=RateLimits(),
+            keys=self.stores.keys,
+            rate_limits=self.stores.rate_limits,
+            on_refusal=self.observers.take_refusal,
         )
-        self._connect_observers()
+        tools.on_event = self.observers.take_server_event
+        tools.on_trouble = self.observers.take_pin_trouble
         self._start_reported = False
         self._reloading = asyncio.Lock()
 
@@ -309,121 +372,64 @@ class Proxy:
         config = take_over(before, loaded.config)
         same = {name for name, model in config.models.items() if before.models.get(name) == model}
         async with AsyncExitStack() as undo:
-            # The first key may have been made, or keys be required, since the start.
-            new_keys = needs_keys(config) and not self._middleware.has_keys
-            keys = undo.enter_context(closing(open_keys(config))) if new_keys else None
+            keys = self.stores.open_keys(config)
+            if keys is not None and keys is not self.stores.keys:
+                undo.callback(keys.close)
             models = self._builder.make(config, self.models.by_name, same=same)
             for name in models.keys() - same - self._builder.given.keys():
                 undo.push_async_callback(models[name].close)
-            if _needs_state(models.values(), config):
-                self._blobs.move_to(state_path(config))
+            self.stores.keep_state(config, models.values())
             if config.tools != before.tools:
                 servers = await self._tools.replace(loaded)
                 if servers is not None:
                     self.work.retire(servers.__aexit__)
             undo.pop_all()
-        self.observers.learn(models)
-        for route in self.models.replace(models):
-            self.work.retire(route.close)
-        self._middleware.reload(config, keys=keys)
-        self.observers.reload(config)
-        self.connections.keep_alive_seconds = config.limits.keep_alive_seconds
-        self.responses.settings = config.responses
-        self._planner.limits = config.limits
         self._loaded = replace(loaded, config=config)
+        self._assign(config, models, keys=keys)
         stale = self._tools.find_stale(config.tools)
         return replace(changed, restart=(*changed.restart, *stale))
 
-    def _connect_observers(self) -> None:
-        self._middleware.on_refusal = self.observers.take_refusal
-        self._tools.on_event = self.observers.take_server_event
-        self._tools.on_trouble = self.observers.take_pin_trouble
+    def _assign(
+        self, config: Config, models: Mapping[str, ModelRoute], *, keys: KeyStore | None
+    ) -> None:
+        """Hand other settings to each part that keeps some."""
+        self.observers.learn(models)
+        for route in self.models.replace(models):
+            self.work.retire(route.close)
+        self.stores.reload(config, keys=keys)
+        self.observers.reload(config)
+        self.api.reload(config.limits)
+        self._middleware.reload(config, keys=keys)
 
-    # ── Parts ───────────────────────────────────────────────────────────────────────
+    # ── Routes ──────────────────────────────────────────────────────────────────────
 
-    def _make_blobs(self, config: Config) -> BlobStore:
-        url = find_shared_url(config)
-        if url:
-            return PostgresBlobs(PostgresSession(url), STATE_FILE)
-        needed = _needs_state(self.models.by_name.values(), config)
-        return BlobStore(state_path(config) if needed else None)
-
-    def _make_client_routes(self) -> list[Route]:
-        inspector, mixed_tools = self.observers.inspector, MixedTools(self._blobs)
-        self._planner = planner = RequestPlanner(
-            routes=self.models,
-            responses=self.responses,
-            mixed_tools=mixed_tools,
-            limits=self.limits,
+    def _make_router(self, posts: Iterable[Route], around: Around) -> PathRouter:
+        others = Starlette(
+            routes=self.routes,
+            exception_handlers=ERROR_HANDLERS,
+            lifespan=lambda _: self._live(around),
         )
-        handlers = HandlerFactory(
-            taps=self.observers.taps,
-            responses=self.responses,
-            mixed_tools=mixed_tools,
-            approvals=ApprovalRequests() if inspector is None else inspector.approving,
-        )
-        self._forwarder = Forwarder(self.models, self.connections, handlers)
-        self.background = BackgroundResponses(
-            runs=self.runs,
-            responses=self.responses,
-            make_handler=handlers.make,
-            hold=self.work.hold,
-        )
-        self.responses.load_background = self.background.load
-        routes = [
-            ClientRoute(
-                client=client,
-                planner=planner,
-                connections=self.connections,
-                handlers=handlers,
-                runs=self.runs,
-                background=self.background,
-            )
-            for client in _CLIENTS
-        ]
-        self._takeover = RunTakeover(
-            clients={client.path: client for client in _CLIENTS},
-            planner=planner,
-            handlers=handlers,
-            background=self.background,
-            find_key=self._find_key,
-        )
-        counters = (TokenCounter(form, planner, self.connections) for form in COUNTS)
-        return [
-            *(Route(route.client.path, route, methods=["POST"]) for route in routes),
-            *(Route(each.form.client.path, each, methods=["POST"]) for each in counters),
-            *make_compact_routes(routes),
-        ]
+        return PathRouter({each.path: each.endpoint for each in posts}, self.api.sockets, others)
 
-    def _make_sockets(self, client_routes: Iterable[Route]) -> Mapping[str, ASGIApp]:
-        endpoints = (each.endpoint for each in client_routes)
-        return {
-            route.client.path: ResponsesSocket(
-                route, self.responses, lambda: self.work.deadline.begun
-            )
-            for route in endpoints
-            if isinstance(route, ClientRoute) and route.client.holds
-        }
-
-    def _make_other_routes(self, environ: Mapping[str, str]) -> list[Route]:
-        catalog = ModelCatalog(self.models)
+    def _make_other_routes(self, readiness: Readiness) -> list[Route]:
+        api, responses, catalog = self.api, self.stores.responses, ModelCatalog(self.models)
         runs = RunRoutes(
-            background=self.background,
+            background=api.background,
             hide=self.observers.hide,
             on_decision=self.observers.take_approval,
         )
         inspector, metrics = self.observers.inspector, self.observers.metrics
         return [
             Route(RESPONSES_CLIENT.path, _demand_upgrade),
-            *make_response_routes(self.responses, self.connections, background=self.background),
-            *make_conversation_routes(self.responses, self.connections),
+            *make_response_routes(responses, api.connections, background=api.background),
+            *make_conversation_routes(responses, api.connections),
             *runs.make_routes(),
-            *self._forwarder.make_routes(),
+            *Forwarder(self.models, api.connections, api.handlers).make_routes(),
             Route("/v1/models", catalog.list_models),
             Route("/v1/models/{name:path}", catalog.show_model),
             Route("/v1/tools", catalog.list_tools),
             Route("/health", _say_alive),
-            Route("/ready", partial(self._say_ready, Readiness(environ))),
+            Route("/ready", partial(self._say_ready, readiness)),
             *([] if metrics is None else [Route("/metrics", self._make_metrics_page(metrics))]),
             *([] if inspector is None else [Route("/", _show_inspector), *inspector.make_routes()]),
         ]
@@ -432,7 +438,7 @@ class Proxy:
         self, metrics: MetricsRegistry
     ) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            for status, count in (await self.runs.count_open()).items():
+            for status, count in (await self.stores.runs.count_open()).items():
                 metrics.set("runs_open", count, status)
             content, media_type = metrics.render(request.headers.get("accept", ""))
             return Response(content, media_type=media_type)
@@ -449,10 +455,6 @@ class Proxy:
         }
         return JSONResponse(body, status_code=200 if ready else _NOT_READY)
 
-    def _find_key(self, id: str) -> Key | None:
-        """Return the key that a run is carried out for; None if it is not valid any more."""
-        return self._middleware.find_key(id) if id else ANONYMOUS
-
     # ── Start and end ───────────────────────────────────────────────────────────────
 
     @asynccontextmanager
@@ -468,7 +470,7 @@ class Proxy:
                 raise
             await stack.enter_async_context(around(self))
             await self._open_journal()
-            takeover = asyncio.create_task(self._takeover.work(), name="take over runs")
+            takeover = asyncio.create_task(self.api.takeover.work(), name="take over runs")
             stack.callback(takeover.cancel)
             yield
 
@@ -478,9 +480,9 @@ class Proxy:
         runs_tools = any(route.runs_tools for route in self.models.by_name.values())
         if not runs_tools and not self.config.journal.url:
             return
-        self.runs.on_commit = self.observers.take_commit
+        self.stores.runs.on_commit = self.observers.take_commit
         try:
-            journal = await self.runs.connect()
+            journal = await self.stores.runs.connect()
             self.observers.log.info("journal opened", worker=journal.worker)
         except StoreFailed as error:
             self.observers.log.warning("the journal of runs cannot be used", error=error.why)
@@ -499,61 +501,34 @@ class Proxy:
             last_first.push_async_callback(self.observers.close)
             last_first.push_async_callback(self._tools.close)
             last_first.push_async_callback(self.work.close)
-            last_first.callback(self.responses.close)
-            last_first.callback(self._blobs.close)
-            last_first.callback(self._middleware.close)
-            last_first.callback(self.runs.close)
+            last_first.callback(self.stores.close)
             last_first.push_async_callback(self.models.close)
-            self.background.hand_over()
+            self.api.background.hand_over()
             await self.work.settle(self.work.deadline.left_of(self.limits.drain_seconds))
 
 
 _CLIENTS = (CHAT_CLIENT, RESPONSES_CLIENT, MESSAGES_CLIENT)
 
 
-def _needs_state(routes: Iterable[ModelRoute], config: Config) -> bool:
-    """Return True if other processes, or this one after a restart, must know what was begun.
+@dataclass(frozen=True, slots=True)
+class PathRouter:
+    """The routes by their paths. Requests to a model go straight to theirs: starlette's router
+    costs more than it."""
 
-    That is where tools run here, and where an upstream holds what belongs to one of several keys.
-    """
-    keys = needs_keys(config)
-    return any(
-        route.runs_tools or (keys and route.upstream.protocol == RESPONSES_CLIENT.protocol)
-        for route in routes
-    )
-
-
-def _make_responses(config: Config, blobs: BlobStore) -> ResponseStore:
-    """In memory; several processes hold finished responses in a file that they share."""
-    path, url = responses_path(config), find_shared_url(config)
-    shared = None if path is None else BlobStore(path)
-    if url and config.responses.kept_seconds > 0:
-        shared = PostgresBlobs(PostgresSession(url), RESPONSES_FILE)
-    return ResponseStore(
-        config.responses,
-        blobs=shared,
-        owners=ResponseOwners(blobs),
-    )
-
-
-class _Apps(NamedTuple):
-    """The applications inside of the middleware."""
-
-    direct: Mapping[str, ASGIApp]
-    """Requests to a model go straight to their route; the router costs more than it."""
+    posts: Mapping[str, ASGIApp]
     sockets: Mapping[str, ASGIApp]
     others: ASGIApp
 
-
-def _route(apps: _Apps, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # noqa: PLR0917 - ASGI
-    app = apps.others
-    if scope["type"] == "http" and scope["method"] == "POST":
-        app = apps.direct.get(scope["path"], app)
-    elif scope["type"] == "websocket":
-        if scope["path"] not in apps.sockets:
-            raise RequestRefused(404, _NO_SOCKET, code="not_found")
-        app = apps.sockets[scope["path"]]
-    return app(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:  # noqa: PLR0917 - ASGI
+        """Hand a connection's event to its route."""
+        app = self.others
+        if scope["type"] == "http" and scope["method"] == "POST":
+            app = self.posts.get(scope["path"], app)
+        elif scope["type"] == "websocket":
+            if scope["path"] not in self.sockets:
+                raise RequestRefused(404, _NO_SOCKET, code="not_found")
+            app = self.sockets[scope["path"]]
+        return app(scope, receive, send)
 
 
 async def _demand_upgrade(_: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Build what is served from a configuration: models, Python tools, MCP servers and their pins."""
+"""Build what is served from a configuration: models, tools with the pins of MCP servers, stores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from pathlib import Path as FilePath
 
 from wholecall.journal.postgres_journal import PostgresJournal
-from wholecall.journal.postgres_server import PostgresSession
+from wholecall.journal.postgres_server import PostgresBlobs, PostgresSession
 from wholecall.journal.sqlite_journal import SqliteJournal
+from wholecall.protocols.registry import RESPONSES
 from wholecall.proxy.config.check import ANY_MODEL
 from wholecall.proxy.config.load import Loaded
 from wholecall.proxy.config.schema import (
@@ -30,8 +32,11 @@ from wholecall.proxy.config.schema import (
 from wholecall.proxy.handlers.idempotency import DurableRuns
 from wholecall.proxy.handlers.passthrough import UpstreamPipe
 from wholecall.proxy.handlers.request_plan import ModelRoute
+from wholecall.proxy.handlers.response_store import ResponseOwners, ResponseStore
+from wholecall.proxy.http.api_keys import ANONYMOUS, Key, KeyStore, needs_keys, open_keys
+from wholecall.proxy.http.rate_limits import RateLimits
 from wholecall.proxy.observe.taps import sleep_and_tell
-from wholecall.storage import StoreFailed
+from wholecall.storage import BlobStore, StoreFailed
 from wholecall.tools.mcp.tool_definitions import McpEvent, Pins
 from wholecall.tools.mcp.toolset import McpTools
 from wholecall.tools.tool import Tool
@@ -317,6 +322,80 @@ class Tools:
         if self._servers is not None:
             servers, self._servers = self._servers, None
             await servers.__aexit__()
+
+
+class Stores:
+    """What outlives a request: runs, conversations, responses, keys and their limits."""
+
+    def __init__(self, config: Config, routes: Iterable[ModelRoute]) -> None:
+        self.runs = make_runs(config)
+        self.state = _open_state(config, routes)
+        """What conversations with tools of both sides need, and who owns what at an upstream."""
+        self.responses = ResponseStore(
+            config.responses, blobs=_open_responses(config), owners=ResponseOwners(self.state)
+        )
+        self.keys = _find_keys(config)
+        """None until there is a key, or one is required."""
+        self.rate_limits = RateLimits()
+
+    def open_keys(self, config: Config) -> KeyStore | None:
+        """Return the store of the keys. The first key may have been made since the start."""
+        return self.keys or _find_keys(config)
+
+    def find_key(self, id: str) -> Key | None:
+        """Return the key that a run is carried out for; None if it is not valid any more."""
+        if not id:
+            return ANONYMOUS
+        return None if self.keys is None else self.keys.find(id)
+
+    def keep_state(self, config: Config, routes: Iterable[ModelRoute]) -> None:
+        """Keep the state in a file if these routes need it there."""
+        if _needs_state(config, routes):
+            self.state.move_to(state_path(config))
+
+    def reload(self, config: Config, *, keys: KeyStore | None) -> None:
+        """Use other settings."""
+        self.responses.settings = config.responses
+        self.keys = keys
+
+    def close(self) -> None:
+        """Close all files. What fails keeps nothing else open, and is raised."""
+        with ExitStack() as last_first:
+            last_first.callback(self.responses.close)
+            last_first.callback(self.state.close)
+            if self.keys is not None:
+                last_first.callback(self.keys.close)
+            last_first.callback(self.runs.close)
+
+
+def _find_keys(config: Config) -> KeyStore | None:
+    return open_keys(config) if needs_keys(config) else None
+
+
+def _open_state(config: Config, routes: Iterable[ModelRoute]) -> BlobStore:
+    url = find_shared_url(config)
+    if url:
+        return PostgresBlobs(PostgresSession(url), STATE_FILE)
+    return BlobStore(state_path(config) if _needs_state(config, routes) else None)
+
+
+def _open_responses(config: Config) -> BlobStore | None:
+    """Return where several processes hold finished responses; None: each in its memory."""
+    path, url = responses_path(config), find_shared_url(config)
+    if url and config.responses.kept_seconds > 0:
+        return PostgresBlobs(PostgresSession(url), RESPONSES_FILE)
+    return None if path is None else BlobStore(path)
+
+
+def _needs_state(config: Config, routes: Iterable[ModelRoute]) -> bool:
+    """Return True if other processes, or this one after a restart, must know what was begun.
+
+    That is where tools run here, and where an upstream holds what belongs to one of several keys.
+    """
+    keys = needs_keys(config)
+    return any(
+        route.runs_tools or (keys and route.upstream.protocol == RESPONSES) for route in routes
+    )
 
 
 def state_path(config: Config) -> Path:

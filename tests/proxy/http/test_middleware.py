@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -234,8 +235,13 @@ def test_an_admitted_website_may_ask_and_call_and_read(keys: KeyStore) -> None:
 def test_every_refusal_is_told_of_with_whose_it_was(keys: KeyStore) -> None:
     told: list[HttpRefusal] = []
     config = replace(LOCKED, limits=ServerLimits(body_bytes=5))
-    edge = make_edge(config, keys=keys, quotas=RateLimits(clock=lambda: 0.0))
-    edge.on_refusal = told.append
+    edge = ProxyMiddleware(
+        Starlette(routes=ROUTES),
+        config,
+        keys=keys,
+        rate_limits=RateLimits(clock=lambda: 0.0),
+        on_refusal=told.append,
+    )
     headers = {**make_key(keys, rpm=2), "x-request-id": "mine"}
     [entry] = keys.list()
     ask(edge, "/v1/models")

@@ -81,9 +81,10 @@ def test_who_asks_at_a_wrong_place_is_told_a_better_one(path: str, advice: str) 
 def test_what_is_not_served_is_told_to_those_who_look_after_the_proxy() -> None:
     told: list[HttpRefusal] = []
     edge = ProxyMiddleware(
-        Starlette(routes=ROUTES, exception_handlers=dict(ERROR_HANDLERS)), Config()
+        Starlette(routes=ROUTES, exception_handlers=dict(ERROR_HANDLERS)),
+        Config(),
+        on_refusal=told.append,
     )
-    edge.on_refusal = told.append
     ask(edge, "/nowhere")
     ask(edge, "/v1/messages")
     with pytest.raises(ZeroDivisionError):

@@ -98,7 +98,7 @@ async def test_a_run_waits_for_its_approval_over_a_restart(tmp_path: Path) -> No
         assert (call["name"], call["state"]) == ("send_email", "waiting")
         assert call["decisions"] == ["approve", "deny"]
         assert "ada@example.org" in call["arguments"]
-        assert served.proxy.background.live == {}
+        assert served.proxy.api.background.live == {}
     async with serve(tmp_path, mailbox, approve=True) as served:
         _, listed = await get(served, "?status=waiting")
         assert [each["id"] for each in listed["data"]] == [id]

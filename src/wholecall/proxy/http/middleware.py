@@ -268,13 +268,15 @@ class ProxyMiddleware:
         *,
         keys: KeyStore | None = None,
         rate_limits: RateLimits | None = None,
+        on_refusal: Callable[[HttpRefusal], None] = tell_nobody,
     ) -> None:
+        """`on_refusal` is called for every request that is turned away, here or because no route
+        serves it."""
         self._app = app
         self._config = config
         self._keys = keys
         self._rate_limits = rate_limits or RateLimits()
-        self.on_refusal: Callable[[HttpRefusal], None] = tell_nobody
-        """Called for every request that is turned away, here or because no route serves it."""
+        self._on_refusal = on_refusal
 
     def reload(self, config: Config, *, keys: KeyStore | None = None) -> None:
         """Use other settings from the next request on; `ConfigError` if they are not safe.
@@ -283,20 +285,6 @@ class ProxyMiddleware:
         """
         self._config = take_over(self._config, config)
         self._keys = keys or self._keys
-
-    @property
-    def has_keys(self) -> bool:
-        """True if there is a store of keys."""
-        return self._keys is not None
-
-    def close(self) -> None:
-        """Give back the keys."""
-        if self._keys is not None:
-            self._keys.close()
-
-    def find_key(self, id: str) -> Key | None:
-        """Return the valid key of an id."""
-        return None if self._keys is None else self._keys.find(id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - the form of ASGI
         """Serve one connection's event, as ASGI has it."""
@@ -307,7 +295,7 @@ class ProxyMiddleware:
             await self._app(scope, receive, send)
             return
         reply = HttpReply(send, scope["path"], receive=receive)
-        reply.on_refusal = self.on_refusal
+        reply.on_refusal = self._on_refusal
         arrival = HeaderChecks.of(scope)
         reply.request_id = request_id = choose_request_id(arrival)
         try:
@@ -342,7 +330,7 @@ class ProxyMiddleware:
         request_id = choose_request_id(arrival)
         refuse = partial(_refuse_socket, send)
         reply = HttpReply(refuse, arrival.path, receive=receive)
-        reply.on_refusal, reply.request_id = self.on_refusal, request_id
+        reply.on_refusal, reply.request_id = self._on_refusal, request_id
         try:
             reply.origin = check_head(arrival, self._config, public=False)
             key = self._find_key(arrival)
