@@ -50,8 +50,6 @@ tools:
   - {{python: "chaos_tools:send_email"}}
 """
 _READY_SECONDS = 60.0
-_FORKS = b"multiprocessing.forkserver"
-"""In the command of the process that workers are forked from."""
 _OK = 200
 
 
@@ -70,6 +68,7 @@ class Serving:
     port: int
     workers: int
     process: subprocess.Popen[bytes] | None = None
+    command: tuple[str, ...] = (sys.executable, "-m", "wholecall")
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -78,6 +77,15 @@ class Serving:
 
     def start(self) -> None:
         """Start the supervisor with its workers, and wait until one answers."""
+        process = self.begin()
+        deadline = time.monotonic() + _READY_SECONDS
+        while not self.is_ready():
+            assert process.poll() is None, self.read_log()
+            assert time.monotonic() < deadline, self.read_log()
+            time.sleep(0.05)
+
+    def begin(self) -> subprocess.Popen[bytes]:
+        """Start the supervisor with its workers, in a group of processes of its own."""
         environ = {
             **os.environ,
             "WHOLECALL_CONFIG": str(self.folder / "wholecall.yaml"),
@@ -85,18 +93,15 @@ class Serving:
         }
         with (self.folder / "serve.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "wholecall", "serve"],
+                [*self.command, "serve"],
                 env=environ,
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
         self.started.append(self.process)
-        deadline = time.monotonic() + _READY_SECONDS
-        while not self.is_ready():
-            assert self.process.poll() is None, self.read_log()
-            assert time.monotonic() < deadline, self.read_log()
-            time.sleep(0.05)
+        return self.process
 
     def is_ready(self) -> bool:
         with suppress(OSError, HTTPException):
@@ -124,8 +129,7 @@ class Serving:
     def list_workers(self) -> list[int]:
         """The processes that the supervisor started and that serve."""
         assert self.process is not None
-        forks = (pid for pid in _list_children(self.process.pid) if _FORKS in _read_command(pid))
-        return [pid for parent in forks for pid in _list_children(parent)]
+        return list_children(self.process.pid)
 
     def stop(self) -> None:
         """End every process that was started here."""
@@ -139,18 +143,11 @@ class Serving:
                     os.kill(pid, signal.SIGKILL)
 
 
-def _list_children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     with suppress(OSError):
         words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [int(word) for word in words]
     return []
-
-
-def _read_command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def is_alive(pid: int) -> bool:
@@ -172,9 +169,10 @@ def read_effects(folder: Path) -> tuple[Counter[str], Counter[str]]:
 
 
 @contextmanager
-def serve_processes(
+def serve_processes(  # noqa: PLR0913 - settings of a trial
     folder: Path,
     *,
+    start: bool = True,
     workers: int = 2,
     seconds: float = 0.2,
     scenario: str = "good",
@@ -196,7 +194,8 @@ def serve_processes(
         )
         (folder / "wholecall.yaml").write_text(config)
         try:
-            serving.start()
+            if start:
+                serving.start()
             yield serving
         finally:
             serving.stop()

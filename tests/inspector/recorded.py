@@ -75,6 +75,22 @@ STORY: tuple[object, ...] = (
 )
 
 
+class NoSecrets:
+    """The filter where no secrets are known."""
+
+    def hide(self, text: str) -> str:
+        """The text as it is."""
+        return text
+
+    def tail(self, _: str) -> str:
+        """Nothing has begun."""
+        return ""
+
+    def finds_in(self, _: Sequence[str]) -> bool:
+        """Return False: no secrets are known."""
+        return False
+
+
 class Hider:
     """Knows one secret."""
 

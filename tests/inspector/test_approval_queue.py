@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from inspector.recorded import NoSecrets
 from upstreams.fake_endpoint import in_loop
 from wholecall.errors import RunWaiting
 from wholecall.events import Call, Evidence
 from wholecall.inspector.approval_queue import ApprovalQueue, DecidedCall
-from wholecall.inspector.page_encoder import NoSecrets, Quoting
+from wholecall.inspector.page_encoder import Quoting
 from wholecall.journal.journal_rows import DecisionRow, Row
 from wholecall.journal.run_journal import RunJournal, RunRow, RunStatus
 from wholecall.journal.run_operations import LONGEST_WHY, OperationRefused

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from inspector.recorded import Hider
+from inspector.recorded import Hider, NoSecrets
 from wholecall.cli.recordings import load
 from wholecall.events import collect
 from wholecall.inspector.captured_answer import CapturedAnswer, read
-from wholecall.inspector.page_encoder import NoSecrets
 from wholecall.protocols.reader import Chunk
 from wholecall.proxy.observe.redaction import Redactor
 

@@ -18,12 +18,12 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, describing, end, kept, record, released, told
+from inspector.recorded import OVER, STORY, NoSecrets, describing, end, kept, record, released, told
 from upstreams.fake_endpoint import in_loop
 from wholecall.events import Grew, Inconsistent, Oddity, Opened, Text
 from wholecall.inspector import routes
 from wholecall.inspector.captured_answer import write_case
-from wholecall.inspector.page_encoder import NoSecrets, Quoting
+from wholecall.inspector.page_encoder import Quoting
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, LiveMessage, LiveRuns, Paces

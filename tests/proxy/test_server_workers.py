@@ -25,7 +25,11 @@ class Fake:
     exitcode = -9
     on_question: Any = staticmethod(lambda: None)
 
-    def __init__(self, *_: object) -> None:
+    served = True
+    ended = False
+    pid = 7
+
+    def __init__(self, *_: object, **__: object) -> None:
         self.asked = 0
         self.done: list[str] = []
         self.process = self
@@ -121,12 +125,41 @@ def test_a_process_that_died_or_hangs_is_replaced_and_the_others_stay(
     assert [*map(id, workers.processes)] == [id(fresh), id(second)]
 
 
-def test_a_process_that_could_not_start_ends_them_all(workers: Workers) -> None:
-    first = workers.processes[0]
-    first.lives, first.exitcode = False, STARTUP_FAILURE  # type: ignore[attr-defined, misc]
+def test_a_process_that_could_not_start_ends_them_all_if_none_ever_served(
+    workers: Workers,
+) -> None:
+    kind = type(fakes(workers)[0])
+    kind.lives, kind.exitcode, kind.served = False, STARTUP_FAILURE, False
+    with pytest.raises(SystemExit) as raised:
+        workers.keep_subprocess_alive()
+    assert raised.value.code == STARTUP_FAILURE
+    assert [process.done for process in fakes(workers)] == [
+        ["kill", "join", "terminate", "join"],
+        ["terminate", "join"],
+    ]
+
+
+def test_one_that_cannot_start_later_is_tried_again_after_longer_and_longer_rests(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wholecall.proxy.server._PAUSE", 1.0)
+    now = 0.0
+    monkeypatch.setattr("wholecall.proxy.server.time.monotonic", lambda: now)
     workers.keep_subprocess_alive()
-    assert workers.should_exit.is_set()
-    assert len(fakes(workers)) == 2
+    first, second = fakes(workers)
+    kind = type(first)
+    first.lives, kind.served, kind.exitcode = False, False, STARTUP_FAILURE
+    second.lives = second.served = True
+    kind.lives = False
+    first.served = True  # it served, and was killed
+    starts = []
+    for now in range(200):
+        before = len(fakes(workers))
+        workers.keep_subprocess_alive()
+        starts += [now] * (len(fakes(workers)) - before)
+    assert starts == [0, 3, 8, 17, 34, 65, 96, 127, 158, 189]
+    assert not workers.should_exit.is_set()
+    assert second.done == []
 
 
 def test_a_process_hangs_when_it_has_not_answered_for_so_long() -> None:

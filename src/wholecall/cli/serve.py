@@ -96,7 +96,8 @@ def serve(  # noqa: PLR0913 - the parameters of a command are its options
         loaded = load(find_file(None, os.environ), os.environ)
         if not loaded.config.models:
             raise typer.BadParameter(_tell_no_model(loaded.file))
-        check_start(loaded, os.environ)
+        # Workers are forked from this process, and import the tools themselves.
+        check_start(loaded, os.environ, tools=loaded.config.listen.workers == 1)
     except ConfigError as error:
         raise _name_options(error, given) from None
     # Importing the server takes half a second that other commands need not wait.

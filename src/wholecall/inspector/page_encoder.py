@@ -80,22 +80,6 @@ class SecretFilter(Protocol):
         """Return True if a secret is in one of many texts, each of whole lines."""
 
 
-class NoSecrets:
-    """The filter where no secrets are known."""
-
-    def hide(self, text: str) -> str:
-        """The text as it is."""
-        return text
-
-    def tail(self, _: str) -> str:
-        """Nothing has begun."""
-        return ""
-
-    def finds_in(self, _: Sequence[str]) -> bool:
-        """Return False: no secrets are known."""
-        return False
-
-
 class Quoting(NamedTuple):
     """The rules for quoting content."""
 

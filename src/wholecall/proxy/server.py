@@ -7,23 +7,21 @@ import gc
 import logging
 import math
 import multiprocessing
-import multiprocessing.process
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from types import FrameType
 
 import uvicorn
-from uvicorn._subprocess import subprocess_started
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.server import HANDLED_SIGNALS
-from uvicorn.supervisors.multiprocess import Multiprocess, Process
+from uvicorn.supervisors.multiprocess import SIGNALS, Multiprocess, Process
 
 from wholecall.agent.tool_middleware import take_prints
 from wholecall.errors import WholecallError
@@ -36,12 +34,15 @@ from wholecall.proxy.observe.redaction import Redactor
 # Several processes on one port, replaced one by one when the configuration changes.
 #
 # uvicorn starts each in a new interpreter, which imports the proxy for seconds on a busy machine.
-# Here they are forked from a process that has imported it and does nothing else: a worker that died
-# is back at once.
+# Here they are forked from the supervisor, which has imported the proxy, and nothing that starts
+# threads or keeps files open, as tools may: a worker that died is back at once, and imports the
+# tools anew. On macOS, whose libraries do not survive a fork, uvicorn's way
+# stays.
 #
 # uvicorn gives a new process five seconds to be ready, and otherwise drops the whole change without
-# a message. A new process waits for its MCP servers, which can take longer. And while one process
-# hangs, it replaces none of the others.
+# a message. A new process waits for its MCP servers, which can take longer. While one process
+# hangs, it replaces none of the others. And it ends all of them when one cannot start, although the
+# others serve.
 
 
 START_SECONDS = 60
@@ -59,30 +60,68 @@ def find_patience(config: Config) -> float:
     return START_SECONDS + max((tool.start_timeout for tool in servers), default=0.0)
 
 
-_FORKS = multiprocessing.get_context("forkserver")
+FORKS = hasattr(os, "fork") and sys.platform != "darwin"
+"""Whether processes are forked here."""
+_LONGEST_REST = 30.0
+"""Seconds, at most, until a process that could not start is started again."""
 
 
 class WorkerProcess(Process):
-    """A process that serves, forked from one that has imported the proxy."""
+    """A process that serves."""
+
+    others: Sequence[WorkerProcess] = ()
+    """Those whose pipes come along when it is forked."""
+    served = False
+    """Whether it was ready once."""
+    ended = False
+    """Whether its end was noticed."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        given = {
-            "config": config,
-            "target": self.target,
-            "sockets": sockets,
-            "stdin_fileno": None,
-        }
-        forked = _FORKS.Process(target=subprocess_started, kwargs=given)
-        self.process = forked  # type: ignore[assignment]  # uvicorn spawns them
+        self._supervisor = os.getpid()
         self.heard_at = time.monotonic()
         """When it last answered a ping."""
+        if FORKS:
+            forked = multiprocessing.get_context("fork").Process(
+                target=self.target, args=(sockets,)
+            )
+            self.process = forked  # type: ignore[assignment]  # uvicorn spawns them
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, until the supervisor ends this process or is gone itself."""
+        for process in self.others:
+            process.parent_conn.close()
+            process.child_conn.close()
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        # The supervisor replaces this process when the configuration changes.
+        signal.signal(signal.SIGHUP, _ignore)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        threading.Thread(target=_end_with, args=(self._supervisor,), daemon=True).start()
+        try:
+            super().target(sockets)
+        except WholecallError as error:  # the file is wrong by now
+            _LOG.error("%s", error)
+            sys.exit(STARTUP_FAILURE)
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """The server of this process, which a signal can end while it starts."""
+        if self._server is None:
+            self._server = _Server(self.config)
+        return self._server
 
     def hangs(self, seconds: float) -> bool:
         """Return True if it has not answered for so long."""
-        if self.ping(_PAUSE):
+        ready = self._healthcheck(_PAUSE)
+        if ready is not None:
             self.heard_at = time.monotonic()
+            self.served |= ready
         return time.monotonic() - self.heard_at > seconds
+
+
+def _ignore(*_: object) -> None:
+    """Take a signal. Other than SIG_IGN, programs that are started here do not inherit it."""
 
 
 class Workers(Multiprocess):
@@ -91,26 +130,51 @@ class Workers(Multiprocess):
     patience: float = START_SECONDS
     """Seconds that a new process may take."""
     processes: list[WorkerProcess]  # type: ignore[assignment]  # all are started here
+    _rests_until = 0.0
+    _in_vain = 0
+    """Processes that ended before they were ready, one after the other."""
+    _served = False
+    """Whether one was ready once."""
 
     def init_processes(self) -> None:
         """Start all of them."""
-        _FORKS.set_forkserver_preload([__name__])
-        self.processes = [self._start() for _ in range(self.processes_num)]
+        gc.collect()
+        gc.freeze()  # what is there by now is shared by all
+        for _ in range(self.processes_num):
+            self.processes.append(self._start())
 
     def keep_subprocess_alive(self) -> None:
-        """Replace processes that have ended or hang. One that hangs does not hold up the others."""
+        """Replace processes that have ended or hang. One that hangs does not hold up the others,
+        and one that cannot start is tried again after a rest."""
+        if self.should_exit.is_set():
+            return
         for place, process in enumerate(self.processes):
-            if self.should_exit.is_set():
-                return
             if process.process.is_alive() and not process.hangs(self.patience):
+                self._served |= process.served
                 continue
-            process.kill()
-            process.join()
-            if process.exitcode == STARTUP_FAILURE:
-                _LOG.error("a process could not start; see its own log lines")
-                self.should_exit.set()
-                return
-            self.processes[place] = self._start()
+            if not process.ended:
+                self._note_end(process)
+            if time.monotonic() >= self._rests_until:
+                self.processes[place] = self._start()
+
+    def _note_end(self, process: WorkerProcess) -> None:
+        process.kill()
+        process.join()
+        process.ended = True
+        if process.served:
+            self._in_vain = 0
+            _LOG.warning("a process ended (%s); another takes its place", process.exitcode)
+            return
+        self._in_vain += 1
+        if process.exitcode == STARTUP_FAILURE and not self._served:
+            _LOG.error("a process could not start; see its own log lines")
+            self.terminate_all()
+            self.join_all()
+            sys.exit(STARTUP_FAILURE)
+        rest = min(_PAUSE * 2**self._in_vain, _LONGEST_REST)
+        self._rests_until = time.monotonic() + rest
+        told = "a process ended before it was ready (%s); the next starts after %.1f seconds"
+        _LOG.error(told, process.exitcode, rest)
 
     def handle_ttin(self) -> None:
         """Keep one more of them running."""
@@ -118,8 +182,13 @@ class Workers(Multiprocess):
         self.processes.append(self._start())
 
     def _start(self) -> WorkerProcess:
+        """Start a process. Signals wait until it has handlers of its own."""
         process = WorkerProcess(self.config, self.sockets)
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        process.others = tuple(self.processes) if FORKS else ()
         process.start()
+        process.others = ()
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return process
 
     def restart_all(self) -> None:
@@ -173,9 +242,6 @@ def make_worker_app() -> Proxy:
     """The application of one process, as the environment and the file describe it."""
     proxy = make_app(load(find_file(None, os.environ), os.environ), around=lifespan)
     _take_logs(proxy)
-    supervisor = multiprocessing.parent_process()
-    if supervisor is not None:
-        threading.Thread(target=_end_with, args=(supervisor,), daemon=True).start()
     # Objects that exist by now stay until the end, and requests leave no reference cycles, which
     # tests/e2e/test_proxy_memory.py checks; only closed connections do. Collecting as often as by
     # default took a fifth of a request's time.
@@ -185,9 +251,10 @@ def make_worker_app() -> Proxy:
     return proxy
 
 
-def _end_with(supervisor: multiprocessing.process.BaseProcess) -> None:
+def _end_with(supervisor: int) -> None:
     """End this process when its supervisor has: no one would replace it or end it."""
-    supervisor.join()
+    while os.getppid() == supervisor:
+        time.sleep(_PATIENCE)
     _LOG.error("the supervisor has ended, so this worker ends")
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -202,8 +269,9 @@ async def lifespan(proxy: Proxy) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def reloading(proxy: Proxy) -> AsyncIterator[None]:
-    """Reload the configuration on SIGHUP while the proxy runs."""
-    if threading.current_thread() is not threading.main_thread():
+    """Reload the configuration on SIGHUP while the proxy runs, if no supervisor does."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGHUP) is _ignore:
         yield
         return
     loop = asyncio.get_running_loop()

@@ -46,7 +46,7 @@ from wholecall.proxy.observe.access_log import (
     MOST_TEXT,
     LogTap,
     LogWriter,
-    library_logs,
+    take_library_logs,
 )
 from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.observe.taps import (
@@ -407,13 +407,15 @@ def test_secrets_are_never_logged(event: TapEvent, *, bodies: bool) -> None:
 def test_lines_of_libraries_come_into_the_same_log() -> None:
     book, root = Book(secrets=(KEY,)), logging.getLogger()
     before = (root.handlers[:], root.level)
-    with library_logs(book.writer.log):
+    take_library_logs(book.writer.log)
+    try:
         logging.getLogger("aiohttp.client").warning("cannot reach %s", KEY)
         logging.getLogger("aiohttp.client").debug("too much")
-        try:
-            int(f"no {KEY}")
-        except ValueError:
-            logging.getLogger("wholecall").exception("request %s failed", "req_1")
+        int(f"no {KEY}")
+    except ValueError:
+        logging.getLogger("wholecall").exception("request %s failed", "req_1")
+    finally:
+        root.handlers, root.level = before
     first, second = book.lines()
     assert first == {
         "level": "warning",

@@ -7,8 +7,7 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias
 
@@ -575,16 +574,3 @@ def take_library_logs(log: FilteringBoundLogger) -> None:
     root = logging.getLogger()
     root.handlers = [_Forwarder(log)]
     root.setLevel(logging.WARNING)
-
-
-@contextmanager
-def library_logs(log: FilteringBoundLogger) -> Iterator[None]:
-    """The same, while it lasts."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    take_library_logs(log)
-    try:
-        yield
-    finally:
-        root.handlers = handlers
-        root.setLevel(level)
