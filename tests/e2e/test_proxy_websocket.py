@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from e2e.recording_proxy import STOP, TEXT, Gate
 from proxy_server import Offer, Served, in_loop, proxying, upstream
 from responses_proxy import PREFIXES, serve
 from upstreams.fake_endpoint import begin, serving
+from wholecall.faults.fault_server import FaultServer
 from wholecall.faults.script import definitions
 from wholecall.proxy.app import make_app
 from wholecall.proxy.config.schema import Config, KeysConfig, ResponsesConfig, ServerLimits
@@ -350,11 +352,15 @@ async def test_a_message_may_be_as_large_as_a_body(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
+    # Long words fill the buffers of the system soon.
+    text = TEXT.replace(b"Hello", b"x" * 50_000)
+    assert text != TEXT
+
     async def handler(request: web.BaseRequest) -> web.StreamResponse:
         response = await begin(request)
         with suppress(ConnectionError):
             while True:
-                await response.write(TEXT * 1000)
+                await response.write(text)
         return response
 
     async with serving(handler) as behind:
@@ -363,15 +369,47 @@ async def test_a_client_that_does_not_read_is_given_up(tmp_path: Path) -> None:
         config = Config(
             models={"m": model}, limits=limits, keys=KeysConfig(path=str(tmp_path / "k"))
         )
-        async with proxying(make_app(config, environ={})) as served, connecting(served) as socket:
-            await socket.ws.send_json(ASK)
-            await socket.ws.receive()
+        async with proxying(make_app(config, environ={})) as served:
+            # The SDK's client takes in whatever comes; this one stops, and takes little.
+            reader, writer = await dial(served, taking=4096)
+            asked = json.dumps(ASK).encode()
+            assert len(asked) < 126
+            frame = bytes([0x81, 0x80 | len(asked), 0, 0, 0, 0]) + asked
+            writer.write((HANDSHAKE + KEY + "\r\n").encode() + frame)
+            assert (await reader.readline())[:12] == b"HTTP/1.1 101"
+            while not len(served.proxy.work):
+                await asyncio.sleep(0.01)
             while len(served.proxy.work):
                 await asyncio.sleep(0.01)
+            await hang_up(writer)
 
 
-async def dial(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+@in_loop
+async def test_a_client_that_says_nothing_for_a_while_is_not_late_with_headers(
+    tmp_path: Path,
+) -> None:
+    limits = ServerLimits(header_seconds=0.1)
+    keys = KeysConfig(path=str(tmp_path / "k"))
+    async with FaultServer() as faults:
+        model = upstream("openai/answer-only", faults.base_url)
+        app = make_app(Config(models={"m": model}, limits=limits, keys=keys), environ={})
+        async with proxying(app) as served, connecting(served) as socket:
+            for _ in range(2):
+                await asyncio.sleep(0.3)
+                assert (await socket.create(model="m", input="x"))[-1]["type"] == (
+                    "response.completed"
+                )
+
+
+async def dial(
+    served: Served, *, taking: int | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect; `taking`: bytes that the system may receive before they are read."""
+    peer = socket.socket()
+    if taking:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, taking)
+    peer.connect(("127.0.0.1", int(served.url.rpartition(":")[2])))
+    return await asyncio.open_connection(sock=peer)
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:

@@ -53,15 +53,6 @@ class LimitedApp(Protocol):
         """The server begins to end."""
 
 
-class WebSocketConnection(Protocol):
-    """uvicorn's protocol for a connection that became a WebSocket."""
-
-    handshake_initiated: bool
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes come."""
-
-
 class Alarm:
     """Rings once, unless it is stopped before."""
 
@@ -338,13 +329,14 @@ class TimedProtocol(HttpToolsProtocol):
 
     def _open_socket(self, rest: bytes) -> None:
         self._late_headers.stop()
+        self._in_headers, self._empty_bytes = False, 0
         if self._silent.is_set:  # the server ends
             self.transport.close()
             return
         cast(Scope, self.scope)["method"] = "GET"
         self.transport = cast(HeadHolder, self.transport).plain
         self.handle_websocket_upgrade()
-        socket = cast(WebSocketConnection, self.transport.get_protocol())
+        socket = cast(WebSocketsSansIOProtocol, self.transport.get_protocol())
         if not socket.handshake_initiated:  # its head could not be read
             self.transport.close()
         elif rest:
