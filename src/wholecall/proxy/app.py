@@ -48,7 +48,7 @@ from wholecall.proxy.observe.access_log import (
 from wholecall.proxy.observe.inspector_feed import ApprovalGiven, ApprovalRequests, InspectorFeed
 from wholecall.proxy.observe.metrics import MetricsRegistry, MetricsTap, Names
 from wholecall.proxy.observe.redaction import Redactor
-from wholecall.proxy.observe.taps import Tap
+from wholecall.proxy.observe.taps import ExchangeWatch, Tap
 from wholecall.proxy.observe.traces import find_trace_tap
 from wholecall.proxy.preflight import Readiness
 from wholecall.proxy.routes.client_route import (
@@ -230,7 +230,7 @@ class ModelApi:
             routes=models, responses=stores.responses, mixed_tools=mixed_tools, limits=limits
         )
         self.handlers = HandlerFactory(
-            taps=observers.taps,
+            watch=partial(ExchangeWatch, taps=observers.taps),
             responses=stores.responses,
             mixed_tools=mixed_tools,
             approvals=ApprovalRequests() if inspector is None else inspector.approving,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,14 @@ from wholecall.proxy.http.client_request import CALLER, Caller
 from wholecall.proxy.http.refusals import RequestRefused
 from wholecall.proxy.http.shutdown import WorkInProgress
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
-from wholecall.proxy.observe.taps import Exchange, ExchangeEnded, Fate, Reading, Reads
+from wholecall.proxy.observe.taps import (
+    Exchange,
+    ExchangeEnded,
+    ExchangeWatch,
+    Fate,
+    Reading,
+    Reads,
+)
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, ClientRoute
 from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
@@ -104,7 +112,7 @@ class Bench:
         self.work, self.runs = WorkInProgress(), DurableRuns(self.open_store)
         responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
         handlers = HandlerFactory(
-            taps=[self.ends],
+            watch=partial(ExchangeWatch, taps=[self.ends]),
             responses=responses,
             mixed_tools=mixed_tools,
             approvals=ApprovalRequests(),

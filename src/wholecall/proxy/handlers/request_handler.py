@@ -59,7 +59,6 @@ from wholecall.proxy.observe.taps import (
     Exchange,
     ExchangeWatch,
     Fate,
-    Tap,
     WatchedUpstream,
 )
 from wholecall.tools.toolbox import Toolbox
@@ -354,16 +353,13 @@ def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFactory:
-    """Makes the handler of each request, and shows the request to the taps."""
+    """Makes the handler of each request."""
 
-    taps: Sequence[Tap]
+    watch: Callable[[Exchange], ExchangeWatch]
+    """Shows an exchange to the taps."""
     responses: ResponseStore
     mixed_tools: MixedTools
     approvals: ApprovalRequests
-
-    def watch(self, exchange: Exchange) -> ExchangeWatch:
-        """Show an exchange to the taps."""
-        return ExchangeWatch(exchange, self.taps)
 
     def make(
         self, plan: RequestPlan, sink: ResponseSink, *, watch: ExchangeWatch
