@@ -1107,8 +1107,8 @@ MUTANTS = [
     Mutant(
         "the prompt of a client that marks its own cache is marked again",
         "protocols/anthropic/request.py",
-        "return request.options.marks_cache and not ours",
-        "return request.options.marks_cache",
+        "return request.marks_cache and not ours",
+        "return request.marks_cache",
         "tests/protocols/test_registry_model_options.py",
     ),
     Mutant(

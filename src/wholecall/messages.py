@@ -534,10 +534,6 @@ class ModelOptions:
     """`auto`, `default`, `flex` or `priority`."""
     user: str = ""
     """The user of the client, as a name without meaning."""
-    marks_cache: bool = False
-    """True if the prompt is marked for the provider's cache where its client cannot do so."""
-    one_system: bool | None = None
-    """True if all system messages become one at the start; None: the model's name decides."""
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -609,5 +605,9 @@ class Request:
     """The other fields of the request (a mapping), for the protocol that they were written in."""
     headers: Native | None = None
     """Headers of the request (a mapping), for the protocol in which it was written."""
+    marks_cache: bool = False
+    """True if the prompt is marked for the provider's cache where its client cannot do so."""
+    one_system: bool | None = None
+    """True if all system messages become one at the start; None: the model's name decides."""
     prompted: Prompted | None = None
     """Tools that are described in the messages instead of being sent to the upstream."""

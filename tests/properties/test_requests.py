@@ -74,7 +74,7 @@ def test_a_longer_conversation_begins_with_the_bytes_of_the_shorter_one(
     for end in where_clients_ask(drawn.messages):
         asked = replace(drawn, messages=drawn.messages[:end])
         read = replace(decode_request(client, encode_request(client, asked)), model=model)
-        read = replace(read, options=replace(read.options, marks_cache=True))
+        read = replace(read, marks_cache=True)
         head, prompt = take_prompt(upstream, encode_request(upstream, read))
         if before is not None:
             assert before[0] == head

@@ -484,14 +484,13 @@ def test_an_open_item_goes_back_to_others_that_think() -> None:
 # ── The cache ───────────────────────────────────────────────────────────────────────
 
 MARK = {"cache_control": {"type": "ephemeral"}}
-MARKS = ModelOptions(marks_cache=True)
 
 
 def test_a_prompt_is_marked_for_the_cache() -> None:
     system = Message(Role.SYSTEM, (Text("s"),))
     tools = (ToolSpec("f"), ToolSpec("g"))
     request = Request(model="claude-x", messages=(system, HI, ANSWER, RESULT), tools=tools)
-    marked = encode_request("anthropic", Request(**{**fields_of(request), "options": MARKS}))
+    marked = encode_request("anthropic", Request(**{**fields_of(request), "marks_cache": True}))
     assert marked["system"] == [{"type": "text", "text": "s", **MARK}]
     assert ["cache_control" in tool for tool in marked["tools"]] == [False, True]
     *before, last = marked["messages"]
@@ -514,20 +513,20 @@ def fields_of(request: Request) -> dict[str, Any]:
     "messages", [(HI, SAID), ()], ids=["the assistant's words come last", "nothing was said"]
 )
 def test_only_the_users_turn_is_marked(messages: tuple[Message, ...]) -> None:
-    request = Request(model="claude-x", messages=messages, options=MARKS)
+    request = Request(model="claude-x", messages=messages, marks_cache=True)
     assert "cache_control" not in str(encode_request("anthropic", request))
 
 
 def test_a_message_of_nothing_is_not_marked() -> None:
     opaque = Message(Role.USER, ())
-    request = Request(model="claude-x", messages=(HI, SAID, opaque), options=MARKS)
+    request = Request(model="claude-x", messages=(HI, SAID, opaque), marks_cache=True)
     assert "cache_control" not in str(encode_request("anthropic", request))
 
 
 def test_a_client_that_could_mark_its_prompt_is_left_alone() -> None:
     body = {"model": "claude-x", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 9}
     request = decode_request("anthropic", body)
-    marking = Request(**{**fields_of(request), "options": MARKS})
+    marking = Request(**{**fields_of(request), "marks_cache": True})
     assert "cache_control" not in str(encode_request("anthropic", marking))
 
 
@@ -577,8 +576,7 @@ def test_system_messages_are_folded(
     says: str, model: str, *, one_system: bool | None, messages: list[Any], expected: list[Any]
 ) -> None:
     read = decode_request("openai-chat", {"model": model, "messages": messages})
-    options = ModelOptions(one_system=one_system)
-    request = Request(model=model, messages=read.messages, options=options)
+    request = Request(model=model, messages=read.messages, one_system=one_system)
     assert encode_request("openai-chat", request)["messages"] == expected, says
 
 

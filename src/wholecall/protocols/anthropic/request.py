@@ -216,7 +216,7 @@ _MARK = {"cache_control": {"type": "ephemeral"}}
 def _marks_cache(request: Request) -> bool:
     """Return True if the prompt is to be marked, and its client has no words for it."""
     ours = any(natives_of(message, PROTOCOL) is not None for message in request.messages)
-    return request.options.marks_cache and not ours
+    return request.marks_cache and not ours
 
 
 def _mark(body: Mapping[str, Any]) -> dict[str, Any]:

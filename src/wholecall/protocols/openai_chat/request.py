@@ -105,7 +105,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
     """The body of a request."""
     rest = rest_of(request, PROTOCOL)
     traits = chat_traits(request.model)
-    target = _place_system(target or traits.target, request.options.one_system)
+    target = _place_system(target or traits.target, request.one_system)
     kinds = kinds_of(request.tools, PROTOCOL)
     sealed = traits.target.reasoning_required
     messages = list(_write_messages(request.messages, kinds, sealed=sealed))
@@ -139,7 +139,7 @@ def carried_options(request: Request) -> frozenset[str]:
 
 def _write_options(request: Request, traits: ChatTraits) -> dict[str, Any]:
     options = foreign_options(request, PROTOCOL)
-    if not options.said:
+    if options == NO_OPTIONS:
         return {}
     efforts = chat_efforts(request.model, tools=bool(request.tools))
     named = "safety_identifier" if "tier" in traits.options else "user"

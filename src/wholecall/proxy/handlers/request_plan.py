@@ -19,7 +19,7 @@ import msgspec
 from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
-from wholecall.messages import ModelOptions, Native, Request, ToolKind
+from wholecall.messages import Native, Request, ToolKind
 from wholecall.protocols.registry import decode_request, find_dropped
 from wholecall.protocols.request_fields import find_foreign, omit_foreign
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
@@ -188,6 +188,7 @@ _MOST_OF_A_NAME = 128
 """Characters. A longer text is not a name, and too long for each log line."""
 _SHORTEST_TOOL = len('{"name":"a"}')
 _THREAD = "thread"
+_ONE_SYSTEM = {None: None, "first": True, "keep": False}
 
 
 class PassthroughPlan(Value, frozen=True, eq=False):
@@ -313,7 +314,8 @@ class RequestPlanner:
             decoded,
             model=route.model,
             headers=Native(protocol, request.passed_headers),
-            options=_set_options(decoded.options, route.settings),
+            marks_cache=route.settings.cache == "auto",
+            one_system=_ONE_SYSTEM[route.settings.system],
         )
         style = replace(
             style,
@@ -395,12 +397,6 @@ class RequestPlanner:
         if key_id and _says(fields, CONVERSATION):
             why = f"{NO_CONVERSATION}; those of the upstream's account are open to no key"
             raise UnreadableRequest(why, param=CONVERSATION, code=CONVERSATION_NOT_FOUND)
-
-
-def _set_options(options: ModelOptions, settings: ModelConfig) -> ModelOptions:
-    """The client's options, with those of the operator."""
-    one_system = None if settings.system is None else settings.system == "first"
-    return replace(options, marks_cache=settings.cache == "auto", one_system=one_system)
 
 
 def _pass_through(
