@@ -14,7 +14,12 @@ from anthropic.types.beta import message_create_params as beta_types
 from openai.types.chat import completion_create_params as chat_types
 from openai.types.responses import response_create_params as responses_types
 
-from wholecall.protocols.registry import decode_request, encode_request, find_dropped
+from wholecall.protocols.registry import (
+    decode_request,
+    encode_request,
+    find_dropped,
+    omit_refused,
+)
 from wholecall.proxy.routes.client_route import RESPONSES_CLIENT
 
 CLIENTS = ("openai-chat", "openai-responses", "anthropic")
@@ -26,6 +31,9 @@ UPSTREAMS = {
     "gemini": "gemini-2.5-pro",
     "ollama": "gpt-oss",
 }
+# OpenAI's models that think take no sampling.
+_SAMPLED = frozenset({"temperature", "top_p", "stop", "stop_sequences"})
+_UNTHINKING = "gpt-4.1"
 KEPT, TRANSLATED, REFUSED, DROPPED, HERE = "kept", "translated", "refused", "dropped", "here"
 # The SDK makes a header of it.
 _NOT_IN_BODIES = {"betas"}
@@ -99,9 +107,9 @@ _SHARED: dict[str, Any] = {
     "instructions": "Be brief.",
     "logit_bias": {"1": 1},
     "logprobs": True,
-    "max_completion_tokens": 7,
-    "max_output_tokens": 7,
-    "max_tokens": 7,
+    "max_completion_tokens": 70,
+    "max_output_tokens": 70,
+    "max_tokens": 70,
     "max_tool_calls": 3,
     "mcp_servers": [{"type": "url", "url": "https://x.example", "name": "x"}],
     "messages": [{"role": "user", "content": "ho"}],
@@ -193,27 +201,33 @@ def find_fate(client: str, upstream: str, *, field: str) -> str:
 
 def dropped(client: str, upstream: str, *, field: str) -> tuple[str, ...]:
     body = {**BASES[client], field: sample(client, field)}
-    request = _decode(client, upstream, body=body)
+    request = _decode(client, _model(upstream, field), body=body)
     return find_dropped(client, upstream, request=request)
+
+
+def _model(upstream: str, field: str) -> str:
+    thinks = field not in _SAMPLED or not upstream.startswith("openai-")
+    return UPSTREAMS[upstream] if thinks else _UNTHINKING
 
 
 def changes(client: str, upstream: str, *, field: str, value: Any = None) -> list[str]:
     """The fields of the upstream's body that a field of the client's changes."""
     with_it = {**BASES[client], field: value or sample(client, field)}
-    plain = dict(_flatten(_encode(client, upstream, body=BASES[client])))
-    told = dict(_flatten(_encode(client, upstream, body=with_it)))
+    model = _model(upstream, field)
+    plain = dict(_flatten(_encode(client, upstream, model=model, body=BASES[client])))
+    told = dict(_flatten(_encode(client, upstream, model=model, body=with_it)))
     differ = {path for path in plain.keys() | told.keys() if plain.get(path) != told.get(path)}
     return sorted({".".join(path[:2]) for path in differ})
 
 
-def _decode(client: str, upstream: str, *, body: Mapping[str, Any]) -> Any:
+def _decode(client: str, model: str, *, body: Mapping[str, Any]) -> Any:
     # The route says which model it is, unless the field is the model.
-    model = UPSTREAMS[upstream] if body["model"] == "m" else body["model"]
-    return decode_request(client, {**body, "model": model})
+    named = model if body["model"] == "m" else body["model"]
+    return decode_request(client, {**body, "model": named})
 
 
-def _encode(client: str, upstream: str, *, body: Mapping[str, Any]) -> dict[str, Any]:
-    request = _decode(client, upstream, body=body)
+def _encode(client: str, upstream: str, *, model: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    request = omit_refused(client, upstream, request=_decode(client, model, body=body))
     address = {"model": request.model, "stream": request.stream}  # Gemini has them in its URL
     return {**address, **encode_request(upstream, request)}
 

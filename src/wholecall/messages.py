@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import enum
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -436,6 +438,16 @@ class Media:
             raise ValueError(
                 f"media of the kind {self.kind!r}: {', '.join(_MEDIA_KINDS)} are known"
             )
+
+    @property
+    def plain_text(self) -> str | None:
+        """The text of a document that is one; None for all others."""
+        if self.url or not self.media_type.startswith("text/"):
+            return None
+        try:
+            return base64.b64decode(self.data, validate=True).decode("utf-8", "replace")
+        except binascii.Error:
+            return None
 
 
 _MEDIA_KINDS = ("image", "audio", "document")

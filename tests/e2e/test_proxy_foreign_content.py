@@ -94,6 +94,91 @@ async def test_it_is_refused_or_left_out_and_nothing_is_said_in_its_place(prefix
             assert ("Hi" in sent, "left out" in sent.lower()) == (True, False)
 
 
+IMAGE = "iVBORw0KGgo="
+SOUND = "UklGRg=="
+PDF = "JVBERi0="
+PICTURE_URL = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{IMAGE}"}}
+INPUT_AUDIO = {"type": "input_audio", "input_audio": {"data": SOUND, "format": "wav"}}
+FILE = {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a.pdf"}
+SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+TEXT_SOURCE = {"type": "text", "media_type": "text/plain", "data": "Press the button."}
+IMAGE_SOURCE = {"type": "url", "url": "https://example.org/a.png"}
+CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH = "/v1/chat/completions", "/v1/messages", "/v1/responses"
+# A part of a user's message, the upstreams that have a form for it, what arrives there, and how it
+# is named to the client of another.
+MEDIA: list[tuple[str, dict[str, Any], set[str], str, str]] = [
+    (CHAT_PATH, PICTURE, {*UPSTREAMS}, IMAGE, ""),
+    (CHAT_PATH, PICTURE_URL, {*UPSTREAMS} - {"ollama"}, "a.png", "image_url"),
+    (CHAT_PATH, INPUT_AUDIO, {"openai", "gemini"}, SOUND, "audio"),
+    (CHAT_PATH, {"type": "file", "file": FILE}, {*UPSTREAMS} - {"ollama"}, PDF, "document"),
+    (MESSAGES_PATH, {"type": "document", "source": TEXT_SOURCE}, {*UPSTREAMS}, "", ""),
+    (
+        MESSAGES_PATH,
+        {"type": "document", "source": SOURCE},
+        {*UPSTREAMS} - {"ollama"},
+        PDF,
+        "document",
+    ),
+    (
+        MESSAGES_PATH,
+        {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
+        {"anthropic", "responses", "gemini"},
+        "a.pdf",
+        "document_url",
+    ),
+    (
+        MESSAGES_PATH,
+        {"type": "image", "source": IMAGE_SOURCE},
+        {*UPSTREAMS} - {"ollama"},
+        "a.png",
+        "image_url",
+    ),
+    (
+        RESPONSES_PATH,
+        {"type": "input_file", "file_url": "https://example.org/a.pdf"},
+        {"anthropic", "responses", "gemini"},
+        "a.pdf",
+        "document_url",
+    ),
+    (
+        RESPONSES_PATH,
+        {"type": "input_image", "image_url": "https://example.org/a.png"},
+        {*UPSTREAMS} - {"ollama"},
+        "a.png",
+        "image_url",
+    ),
+]
+
+
+@pytest.mark.parametrize("prefix", UPSTREAMS)
+@in_loop
+async def test_media_arrive_or_are_refused_or_left_out_by_name(prefix: str) -> None:
+    async with in_front_of(prefix) as strict, in_front_of(prefix, unsupported_tools="drop") as it:
+        for path, part, takers, mark, named in MEDIA:
+            kind = "document" if prefix == "ollama" and named.startswith("doc") else named
+            where = (path, part["type"], kind)
+            words = {"type": "input_text" if path == RESPONSES_PATH else "text", "text": "Hi"}
+            messages = [{"role": "user", "content": [words, part]}]
+            field = "input" if path == RESPONSES_PATH else "messages"
+            body = {"model": "m", "max_tokens": 99, field: messages}
+            if path == RESPONSES_PATH:
+                del body["max_tokens"]
+            status, answer, _ = await strict.served.post(path, body)
+            if prefix in takers:
+                assert (where, status) == (where, 200)
+                sent = json.dumps(strict.sent[-1])
+                assert (where, mark in sent) == (where, True)
+                assert mark or any(text in sent for text in ("Press the button.", "UHJlc3Mg"))
+                continue
+            assert (where, status, repr(kind) in str(answer)) == (where, 400, True)
+            status, _, headers = await it.served.post(path, body)
+            assert (where, status) == (where, 200)
+            assert headers["x-wholecall-unsupported-tools"] == kind
+            sent = json.dumps(it.sent[-1])
+            assert ("Hi" in sent, "left out" in sent.lower()) == (True, False)
+
+
 @pytest.mark.parametrize("prefix", UPSTREAMS)
 @in_loop
 async def test_a_search_result_is_its_text(prefix: str) -> None:
@@ -128,3 +213,16 @@ async def test_a_model_that_is_asked_again_is_not_shown_the_address_of_its_serve
         told = json.dumps(it.sent[-1])
         assert (status, len(it.sent), "Failed to parse" in told) == (502, 2, True)
         assert "127.0.0.1" not in told
+
+
+@in_loop
+async def test_a_model_that_thinks_is_not_asked_for_a_temperature() -> None:
+    hi = [{"role": "user", "content": "Hi"}]
+    body = {"model": "m", "max_tokens": 9, "temperature": 0.2, "top_p": 0.5, "messages": hi}
+    async with in_front_of("openai", "gpt-5") as it:
+        status, _, headers = await it.served.post("/v1/messages", body)
+        assert (status, headers["x-wholecall-dropped"]) == (200, "temperature, top_p")
+        assert it.sent[-1].keys().isdisjoint(("temperature", "top_p", "max_tokens"))
+        status, _, headers = await it.served.post("/v1/chat/completions", {**body, "tools": [TOOL]})
+        assert (status, "x-wholecall-dropped" in headers) == (200, False)
+        assert (it.sent[-1]["temperature"], it.sent[-1]["top_p"]) == (0.2, 0.5)

@@ -25,6 +25,7 @@ from wholecall.protocols.registry import (
     encode_request,
     find_dropped,
     limit_of,
+    omit_refused,
 )
 from wholecall.protocols.request_fields import is_closed
 
@@ -305,6 +306,59 @@ def test_within_a_turn_of_tools(says: str, messages: tuple[Message, ...], *, thi
 def test_a_demanded_call_is_not_thought_about() -> None:
     fields = {"tools": (ToolSpec("f"),), "choice": Choice(Mode.REQUIRED)}
     assert added("anthropic", "claude-sonnet-4-5", effort("low"), **fields) == {}
+
+
+SAMPLED = {"temperature": 0.2, "top_p": 0.9, "stop_sequences": ["x"]}
+UNTHINKING = {**SAMPLED, "thinking": {"type": "disabled"}}
+CHAT_SAMPLING = {"temperature", "top_p", "stop"}
+NO_SAMPLING = {"temperature", "top_p", "stop_sequences"}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "model", "fields", "sent", "dropped"),
+    [
+        ("openai-chat", "openai/gpt-5", SAMPLED, set(), NO_SAMPLING),
+        ("openai-chat", "gpt-5.2", SAMPLED, set(), NO_SAMPLING),
+        ("openai-chat", "gpt-6-codex", SAMPLED, set(), NO_SAMPLING),
+        ("openai-chat", "o3-mini", SAMPLED, set(), NO_SAMPLING),
+        ("openai-chat", "gpt-4o-search-preview", SAMPLED, set(), NO_SAMPLING),
+        ("openai-chat", "gpt-5-chat-latest", SAMPLED, CHAT_SAMPLING, set()),
+        ("openai-chat", "gpt-4.1", SAMPLED, CHAT_SAMPLING, set()),
+        ("openai-chat", "gpt-oss-120b", SAMPLED, CHAT_SAMPLING, set()),
+        ("openai-chat", "llama-4", SAMPLED, CHAT_SAMPLING, set()),
+        ("openai-responses", "gpt-5", SAMPLED, set(), NO_SAMPLING),
+        ("openai-responses", "grok-4", SAMPLED, {"temperature", "top_p"}, {"stop_sequences"}),
+        ("cohere", "command-a", SAMPLED, {"temperature", "p", "stop_sequences"}, set()),
+        # Since GPT-5.1 a model that does not think has a temperature.
+        ("openai-chat", "gpt-5.2", UNTHINKING, CHAT_SAMPLING, set()),
+        ("openai-responses", "gpt-5.2", UNTHINKING, CHAT_SAMPLING - {"stop"}, {"stop_sequences"}),
+        ("openai-chat", "gpt-5", UNTHINKING, set(), NO_SAMPLING),
+        # It is their temperature anyway.
+        ("openai-chat", "gpt-5", {"temperature": 1, "top_p": 1.0}, set(), set()),
+    ],
+)
+def test_a_model_without_sampling_gets_none_from_clients_of_other_protocols(
+    upstream: str, model: str, *, fields: dict[str, Any], sent: set[str], dropped: set[str]
+) -> None:
+    body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    request = decode_request("anthropic", {**body, **fields})
+    assert set(find_dropped("anthropic", upstream, request=request)) == dropped
+    written = encode_request(upstream, omit_refused("anthropic", upstream, request=request))
+    assert written.keys() & (CHAT_SAMPLING | NO_SAMPLING | {"p"}) == sent
+
+
+def test_a_client_of_the_same_protocol_knows_what_its_model_takes() -> None:
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "temperature": 0.2}
+    request = decode_request("openai-chat", body)
+    assert omit_refused("openai-chat", "openai-chat", request=request) is request
+    assert encode_request("openai-chat", request)["temperature"] == 0.2
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(1, 16), (16, 16), (99, 99), (None, None)])
+def test_responses_take_no_output_limit_below_16(asked: int | None, sent: int | None) -> None:
+    request = Request(model="gpt-5", messages=(HI,), max_tokens=asked)
+    assert omit_refused("anthropic", "openai-responses", request=request).max_tokens == sent
+    assert omit_refused("anthropic", "openai-chat", request=request).max_tokens == asked
 
 
 def test_thinking_leaves_room_for_the_answer() -> None:

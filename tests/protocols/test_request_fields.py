@@ -133,8 +133,8 @@ def test_items_that_only_their_provider_knows_are_named() -> None:
     }
     request = decode_request("openai-responses", body)
     expected = [("compaction", "cmp_1"), ("item_reference", "msg_1")]
-    assert list(find_foreign(request, "anthropic").items) == expected
-    assert find_foreign(request, "openai-responses").items == ()
+    assert list(find_foreign(request, "anthropic", media={}).items) == expected
+    assert find_foreign(request, "openai-responses", media={}).items == ()
 
 
 def test_what_only_another_provider_can_read_is_named_and_omitted() -> None:
@@ -143,9 +143,9 @@ def test_what_only_another_provider_can_read_is_named_and_omitted() -> None:
     said = {"role": "user", "content": [{"type": "input_text", "text": "hi"}, file]}
     body = {"model": "m", "input": [said, approval, {"role": "user", "content": [{"a": 1}]}]}
     request = decode_request("openai-responses", body)
-    assert find_foreign(request, "openai-responses").said == ()
-    foreign = find_foreign(request, "gemini")
+    assert find_foreign(request, "openai-responses", media={}).said == ()
+    foreign = find_foreign(request, "gemini", media={})
     assert foreign.said == ("input_file", "mcp_approval_response", "content")
-    [message] = omit_foreign(request, "gemini").messages
+    [message] = omit_foreign(request, "gemini", media={}).messages
     assert message.parts == (Text("hi"),)
-    assert omit_foreign(request, "openai-responses") == request
+    assert omit_foreign(request, "openai-responses", media={}) == request

@@ -1,10 +1,12 @@
 import pytest
 
 from wholecall.events import Text
-from wholecall.messages import Media, Native, Result
+from wholecall.messages import Media, Message, Native, Request, Result, Role
 from wholecall.protocols.request_fields import (
+    find_foreign,
     media_in,
     omit,
+    omit_foreign,
     read_address,
     read_format,
     speak,
@@ -67,6 +69,43 @@ def test_what_is_left_out_is_told() -> None:
         "audio, a.wav, audio/wav, https://x.)"
     )
     assert "left out" in omit(Native("p", {}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "told"),
+    [
+        ({"media_type": "text/plain", "data": "aGk="}, "hi", "hi"),
+        ({"media_type": "text/csv", "data": "aGk=", "name": "a.csv"}, "hi", "a.csv:\nhi"),
+        ({"media_type": "text/plain", "data": "?"}, None, "(Left out"),
+        ({"media_type": "text/plain", "url": "https://x"}, None, "(Left out"),
+        ({"media_type": "application/pdf", "data": "aGk="}, None, "(Left out"),
+    ],
+)
+def test_a_document_that_is_text_is_told_as_text(
+    fields: dict[str, str], text: str | None, *, told: str
+) -> None:
+    document = Media(kind="document", **fields)
+    assert document.plain_text == text
+    assert omit(document).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("part", "named"),
+    [
+        (Media(kind="image", data="aGk="), ()),
+        (Media(kind="image", url="https://x"), ("image_url",)),
+        (Media(kind="audio", data="aGk="), ("audio",)),
+        (Media(kind="audio", url="https://x"), ("audio",)),
+        (Media(kind="document", data="aGk=", media_type="text/plain"), ()),
+    ],
+)
+def test_media_without_a_form_are_named_and_omitted(part: Media, named: tuple[str, ...]) -> None:
+    takes = {"image": False}
+    messages = (Message(Role.USER, (Text("a"), part)), Message(Role.USER, (part,)))
+    request = Request(model="m", messages=messages)
+    assert find_foreign(request, "ollama", media=takes).said == named
+    kept = omit_foreign(request, "ollama", media=takes).messages
+    assert kept == ((Message(Role.USER, (Text("a"),)),) if named else messages)
 
 
 def test_media_are_found_among_texts() -> None:

@@ -327,5 +327,5 @@ RECORD = WireProtocol(
         *("tool-plan-delta", "tool-call-start", "tool-call-delta", "tool-call-end", "citation-"),
     ),
     fields=(frozenset({"message", "finish_reason"}),),
-    upstream=UpstreamSide(encode=encode, path="chat", version="v2"),
+    upstream=UpstreamSide(encode=encode, media={"image": True}, path="chat", version="v2"),
 )

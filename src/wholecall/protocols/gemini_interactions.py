@@ -473,14 +473,8 @@ def _write_part(part: object) -> Iterator[dict[str, Any]]:
         place = {"uri": part.url} if part.url else {"data": part.data}
         yield {"type": part.kind, "mime_type": type_of(part), **place}
     elif isinstance(part, Native):
-        yield (
-            dict(part.value)
-            if part.protocol == PROTOCOL
-            else {
-                "type": "text",
-                "text": omit(part),
-            }
-        )
+        own = part.protocol == PROTOCOL
+        yield dict(part.value) if own else {"type": "text", "text": omit(part)}
 
 
 # ── The protocol ──────────────────────────────────────────────────────────────────────
@@ -497,6 +491,7 @@ RECORD = WireProtocol(
     upstream=UpstreamSide(
         encode=encode,
         carried=carried_options,
+        media=dict.fromkeys(("image", "audio", "document"), True),
         path="interactions",
         version="v1beta",
         key_header="x-goog-api-key",

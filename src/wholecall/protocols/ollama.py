@@ -296,6 +296,7 @@ RECORD = WireProtocol(
     upstream=UpstreamSide(
         encode=encode,
         carried=carried_options,
+        media={"image": False},
         path="chat",
         version="api",
         streams_json=True,

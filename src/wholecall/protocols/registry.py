@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -19,7 +19,7 @@ from wholecall.events import Event, Oddity
 from wholecall.messages import NO_OPTIONS, Choice, EncodedChoice, Request, ToolSpec, read_choice
 from wholecall.protocols.decoder import UNREADABLE, Payload, PayloadDecoder, plain, read_json
 from wholecall.protocols.history import Target
-from wholecall.protocols.request_fields import name_calls, omit_offers, refuse
+from wholecall.protocols.request_fields import SAMPLING, name_calls, omit_offers, refuse
 from wholecall.protocols.response_base import Failure, ResponseHead, ResponseStyle
 from wholecall.protocols.response_encoder import Encoder, gather
 
@@ -44,8 +44,10 @@ class UpstreamSide:
     """The body of a request."""
     output_limit: Callable[[Request], int] | None = None
     """The output limit with which a request goes out, if the protocol demands one."""
-    carried: Callable[[Request], frozenset[str]] = lambda _: frozenset()
+    carried: Callable[[Request], frozenset[str]] = lambda _: SAMPLING
     """The options that the upstream of a request takes, by their names in `ModelOptions`."""
+    least_output: int = 1
+    """The lowest output limit that is accepted."""
     path: str
     version: str
     base_has_version: bool = False
@@ -64,6 +66,8 @@ class UpstreamSide:
     """True if embeddings, audio, files and so on are beside the path."""
     any_object: bool = True
     """True if an answer can be held to any JSON object, without a schema."""
+    media: Mapping[str, bool] = field(default_factory=lambda: {"image": True, "document": True})
+    """The kinds of media that messages may hold; True: also by their address."""
     shared_headers: tuple[str, ...] = ()
     """The beginnings of an answer's headers that its client may read."""
 
@@ -285,10 +289,27 @@ def find_dropped(client: str, upstream: str, *, request: Request) -> tuple[str, 
     return (*chain(*unsaid), *others)
 
 
+def omit_refused(client: str, upstream: str, *, request: Request) -> Request:
+    """The same request without the sampling that its model answers with a 400, and with an output
+    limit that is accepted. A client of the same protocol knows what its model takes."""
+    if client == upstream:
+        return request
+    side, most = upstream_side(upstream), request.max_tokens
+    carried = side.carried(request)
+    return replace(
+        request,
+        max_tokens=None if most is None else max(most, side.least_output),
+        temperature=request.temperature if "temperature" in carried else None,
+        top_p=request.top_p if "top_p" in carried else None,
+        stop=request.stop if "stop" in carried else (),
+    )
+
+
 def _said(request: Request) -> list[str]:
     """The options of a request that not every upstream takes, as far as they have a value."""
     sampling = {"stop": request.stop, "temperature": request.temperature, "top_p": request.top_p}
-    given = [name for name, value in sampling.items() if value not in (None, ())]
+    # A temperature of 1 is what models without a choice have.
+    given = [name for name, value in sampling.items() if value not in (None, (), 1)]
     return given if request.options == NO_OPTIONS else [*request.options.said, *given]
 
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -129,6 +129,24 @@ def read_effort(word: object) -> str:
 def read_word(word: object) -> str:
     """A setting that is a word; empty if it is missing."""
     return word if isinstance(word, str) else ""
+
+
+def read_options(body: Mapping[str, Any], *, effort: object, verbosity: object) -> ModelOptions:
+    """The options of a request in one of OpenAI's protocols, which share most of their fields."""
+    words = [read_word(body.get(name)) for name in _OPTION_WORDS]
+    if not (effort or verbosity or any(words)):
+        return NO_OPTIONS
+    key, tier, identifier, user = words
+    return ModelOptions(
+        effort=read_effort(effort),
+        verbosity=read_word(verbosity),
+        cache_key=key,
+        tier=tier,
+        user=identifier or user,
+    )
+
+
+_OPTION_WORDS = ("prompt_cache_key", "service_tier", "safety_identifier", "user")
 
 
 def member(fields: Mapping[str, Any], name: str, *, key: str) -> Any:
@@ -442,22 +460,28 @@ class Foreign(NamedTuple):
     tools: tuple[str, ...]
     """The tools that they run, by their types."""
     said: tuple[str, ...]
-    """The types of what users say."""
+    """The types of what users say, and the kinds of media in messages."""
     items: tuple[tuple[str, str], ...]
     """All parts, by type and id."""
 
 
-def find_foreign(request: Request, protocol: str) -> Foreign:
-    """Return what an upstream of this protocol cannot be given."""
+def find_foreign(request: Request, protocol: str, *, media: Mapping[str, bool]) -> Foreign:
+    """Return what an upstream of this protocol, and with these media, cannot be given."""
     tools = (tool.value for tool in request.native_tools if tool.protocol != protocol)
     types = (str(definition.get("type")) for definition in tools)
     parts = [
         (message.role, part.value)
         for message in request.messages
         for part in message.parts
-        if _is_foreign(part, protocol)
+        if isinstance(part, Native) and part.protocol != protocol
     ]
-    said = (str(part.get("type") or "content") for role, part in parts if role is Role.USER)
+    said = [str(part.get("type") or "content") for role, part in parts if role is Role.USER]
+    said += (
+        f"{part.kind}_url" if part.url and part.kind in media else part.kind
+        for message in request.messages
+        for part in message.parts
+        if isinstance(part, Media) and not _takes(media, part)
+    )
     items = (
         (str(part.get("type") or "item_reference"), str(part.get("id") or "")) for _, part in parts
     )
@@ -468,9 +492,9 @@ def find_foreign(request: Request, protocol: str) -> Foreign:
     )
 
 
-def omit_foreign(request: Request, protocol: str) -> Request:
+def omit_foreign(request: Request, protocol: str, *, media: Mapping[str, bool]) -> Request:
     """The same request without these tools and parts, and without messages that had no others."""
-    kept = [_omit_foreign(each, protocol) for each in request.messages]
+    kept = [_omit_foreign(each, protocol, media=media) for each in request.messages]
     return replace(
         request,
         messages=tuple(each for each in kept if each is not None),
@@ -478,15 +502,23 @@ def omit_foreign(request: Request, protocol: str) -> Request:
     )
 
 
-def _omit_foreign(message: Message, protocol: str) -> Message | None:
-    parts = tuple(part for part in message.parts if not _is_foreign(part, protocol))
-    if message.role is not Role.USER or len(parts) == len(message.parts):
+def _omit_foreign(message: Message, protocol: str, *, media: Mapping[str, bool]) -> Message | None:
+    said = message.role is Role.USER
+    parts = tuple(
+        part
+        for part in message.parts
+        if not (said and isinstance(part, Native) and part.protocol != protocol)
+        and not (isinstance(part, Media) and not _takes(media, part))
+    )
+    if len(parts) == len(message.parts):
         return message
     return replace(message, parts=parts) if parts else None
 
 
-def _is_foreign(part: Part, protocol: str) -> TypeGuard[Native]:
-    return isinstance(part, Native) and part.protocol != protocol
+def _takes(media: Mapping[str, bool], part: Media) -> bool:
+    if part.url:
+        return media.get(part.kind, False)
+    return part.kind in media or part.plain_text is not None
 
 
 # Images, sounds and documents, and the words for what a protocol cannot carry.
@@ -601,9 +633,12 @@ def read_data(address: str, name: str | None) -> Media:
 
 
 def omit(part: object) -> str:
-    """Return the text in place of content that cannot be sent."""
+    """Return the text in place of content that cannot be sent: its own, or what is missing."""
     if not isinstance(part, Media):
         return "(Something was left out here that this model cannot be given.)"
+    text = part.plain_text
+    if text is not None:
+        return f"{part.name}:\n{text}" if part.name else text
     about = ", ".join(filter(None, (part.kind, part.name, part.media_type, part.url)))
     return f"(Left out here, because this model cannot be given it: {about}.)"
 

@@ -74,8 +74,8 @@ def test_the_provider_runs(tool: Any, missed: tuple[str, ...]) -> None:
     request = read(tools=[tool])
     assert request.tools == ()
     assert request.native_tools == (Native(PROTOCOL, tool),)
-    assert find_foreign(request, PROTOCOL).tools == ()
-    assert find_foreign(request, "anthropic").tools == missed
+    assert find_foreign(request, PROTOCOL, media={}).tools == ()
+    assert find_foreign(request, "anthropic", media={}).tools == missed
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -114,7 +114,7 @@ def test_items_bring_tools_along() -> None:
     brought = more_tools(SPAWN, AGENTS, HOSTED, PLAIN)
     request = read(brought, found, tools=[PLAIN])
     assert [spec.name for spec in request.tools] == ["f", "spawn", "agents__spawn", "apply"]
-    assert find_foreign(request, "openai-chat").tools == ("web_search",)
+    assert find_foreign(request, "openai-chat", media={}).tools == ("web_search",)
     # At home they stay where they are, and are not listed twice.
     same = encode(request)
     assert (same["tools"], same["input"][1]) == ([PLAIN], brought)

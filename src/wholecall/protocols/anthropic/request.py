@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -399,25 +398,17 @@ def _write_image(part: Media) -> dict[str, Any]:
 
 
 def _write_document(part: Media) -> dict[str, Any]:
-    source = _read_plain_text(part) or _write_source(part)
-    return {"type": "document", "source": source, **({"title": part.name} if part.name else {})}
+    title = {"title": part.name} if part.name else {}
+    return {"type": "document", "source": _write_source(part), **title}
 
 
 def _write_source(part: Media) -> dict[str, Any]:
+    text = part.plain_text
+    if text is not None:
+        return {"type": "text", "media_type": "text/plain", "data": text}
     if part.url:
         return {"type": "url", "url": part.url}
     return {"type": "base64", "media_type": type_of(part), "data": part.data}
-
-
-def _read_plain_text(part: Media) -> dict[str, Any] | None:
-    """A document that is text comes as text, not as base64."""
-    if part.url or not part.media_type.startswith("text/"):
-        return None
-    try:
-        text = base64.b64decode(part.data, validate=True).decode("utf-8", "replace")
-    except binascii.Error:
-        return None
-    return {"type": "text", "media_type": "text/plain", "data": text}
 
 
 # ── The choice ──────────────────────────────────────────────────────────────────────

@@ -17,6 +17,7 @@ RECORD = WireProtocol(
     upstream=UpstreamSide(
         encode=request.encode,
         carried=request.carried_options,
+        media=dict.fromkeys(("image", "audio", "document"), True),
         path="models",
         version="v1beta",
         key_header="x-goog-api-key",

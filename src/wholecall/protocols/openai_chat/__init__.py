@@ -19,6 +19,7 @@ RECORD = WireProtocol(
     upstream=UpstreamSide(
         encode=request.encode,
         carried=request.carried_options,
+        media={"image": True, "audio": False, "document": False},
         path="chat/completions",
         version="v1",
         base_has_version=True,

@@ -6,7 +6,7 @@ Many upstreams speak it. What each of them accepts is known by the names of thei
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from wholecall.protocols.history import (
@@ -234,6 +234,8 @@ class ChatTraits:
     """True if a stream reports its usage only if `stream_options` requests it."""
     options: frozenset[str] = frozenset({"user"})
     """The options that it takes beside the effort, by their names in `ModelOptions`."""
+    sampling: bool = True
+    """True if `temperature`, `top_p` and `stop` are accepted."""
 
 
 # OpenAI's reasoning models refuse `max_tokens`. Mistral refuses what it does not know, and it
@@ -242,18 +244,24 @@ class ChatTraits:
 _OPENAI_OPTIONS = frozenset({"cache_key", "tier", "user"})
 _OPENAI = ChatTraits(OPENAI_CHAT, NEW_CAP, options=_OPENAI_OPTIONS)
 _GPT_5 = ChatTraits(OPENAI_CHAT, NEW_CAP, options=_OPENAI_OPTIONS | {"verbosity"})
+# Models that think refuse a temperature (https://github.com/danny-avila/LibreChat/issues/10737).
+_REASONER = replace(_OPENAI, sampling=False)
 _MISTRAL = ChatTraits(MISTRAL, CAP, usage_on_demand=False, options=frozenset())
 _OTHER = ChatTraits()
 
 _CHAT: tuple[tuple[str, ChatTraits], ...] = (
     ("gpt-oss", _OTHER),  # open weights: anybody may serve them
     ("gpt-3", _OPENAI),
+    ("gpt-4o-search", _REASONER),
+    ("gpt-4o-mini-search", _REASONER),
     ("gpt-4", _OPENAI),
-    ("gpt-", _GPT_5),
+    ("gpt-5-chat", _GPT_5),
+    ("gpt-", replace(_GPT_5, sampling=False)),
     ("chatgpt-", _OPENAI),
-    ("o1", _OPENAI),
-    ("o3", _OPENAI),
-    ("o4", _OPENAI),
+    ("codex-mini", _REASONER),
+    ("o1", _REASONER),
+    ("o3", _REASONER),
+    ("o4", _REASONER),
     ("mistral", _MISTRAL),
     ("ministral", _MISTRAL),
     ("magistral", _MISTRAL),
@@ -341,6 +349,12 @@ def chat_efforts(model: str, *, tools: bool) -> tuple[str, ...]:
     # The largest of GPT-6 is for Responses only (https://github.com/BerriAI/litellm-docs/pull/1173).
     highest = "max" if name.startswith("gpt-6") else None
     return tuple(word for word in efforts_of(model) if word != highest)
+
+
+def takes_sampling(model: str, effort: str | None) -> bool:
+    """Return True if a model of OpenAI's takes `temperature` and `top_p`, thinking with this
+    effort: since GPT-5.1 it does where it does not think."""
+    return effort == "none" or chat_traits(model).sampling
 
 
 def chat_traits(model: str) -> ChatTraits:

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
-    NO_OPTIONS,
     CallResult,
     Choice,
     EncodedChoice,
@@ -17,7 +16,6 @@ from wholecall.messages import (
     Media,
     Message,
     Mode,
-    ModelOptions,
     Native,
     Offered,
     OutputSchema,
@@ -48,6 +46,7 @@ from wholecall.protocols.openai_chat.history import (
     ChatTraits,
     chat_efforts,
     chat_traits,
+    takes_sampling,
 )
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
@@ -67,13 +66,12 @@ from wholecall.protocols.request_fields import (
     pick,
     read_address,
     read_data,
-    read_effort,
     read_format,
     read_id,
+    read_options,
     read_refusal,
     read_text,
     read_tools,
-    read_word,
     refuse_role,
     rest_of,
     speak,
@@ -132,9 +130,11 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
 
 def carried_options(request: Request) -> frozenset[str]:
     """Return the options that the upstream of a request takes."""
-    options = chat_traits(request.model).options | SAMPLING
     efforts = chat_efforts(request.model, tools=bool(request.tools))
-    return options | {"effort"} if efforts else options
+    effort = {"effort"} if efforts else set()
+    thinks = request.options.effort_among(efforts)
+    sampling = SAMPLING if takes_sampling(request.model, thinks) else set()
+    return chat_traits(request.model).options | effort | sampling
 
 
 def _write_options(request: Request, traits: ChatTraits) -> dict[str, Any]:
@@ -162,19 +162,6 @@ OPTION_FIELDS = {
 }
 _READ = ("tools", CAP, NEW_CAP, "response_format", "stream_options")
 KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ})
-_OPTIONAL = frozenset(name.partition(".")[0] for name in chain(*OPTION_FIELDS.values()))
-
-
-def _read_options(body: Mapping[str, Any]) -> ModelOptions:
-    if body.keys().isdisjoint(_OPTIONAL):
-        return NO_OPTIONS
-    return ModelOptions(
-        effort=read_effort(body.get("reasoning_effort")),
-        verbosity=read_word(body.get("verbosity")),
-        cache_key=read_word(body.get("prompt_cache_key")),
-        tier=read_word(body.get("service_tier")),
-        user=read_word(body.get("safety_identifier")) or read_word(body.get("user")),
-    )
 
 
 def _place_system(target: Target, one_system: bool | None) -> Target:
@@ -336,7 +323,7 @@ def _write_audio(part: Media) -> dict[str, Any] | None:
 
 
 def _write_file(part: Media) -> dict[str, Any] | None:
-    if not part.data:
+    if not part.data or part.plain_text is not None:
         return None
     file = {"file_data": write_address(part), "filename": part.name or "document"}
     return {"type": "file", "file": file}
@@ -383,7 +370,9 @@ def decode(body: Mapping[str, Any]) -> Request:
         top_p=fields.top_p,
         stop=tuple(stop),
         output=output,
-        options=_read_options(body),
+        options=read_options(
+            body, effort=body.get("reasoning_effort"), verbosity=body.get("verbosity")
+        ),
         rest=keep_rest(
             PROTOCOL,
             body,

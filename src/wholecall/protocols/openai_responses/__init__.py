@@ -20,6 +20,7 @@ RECORD = WireProtocol(
     upstream=UpstreamSide(
         encode=request.encode,
         carried=request.carried_options,
+        least_output=request.LEAST_OUTPUT,
         path="responses",
         version="v1",
         has_siblings=True,

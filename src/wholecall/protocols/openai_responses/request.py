@@ -9,13 +9,11 @@ from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
-    NO_OPTIONS,
     CallResult,
     Choice,
     Field,
     Media,
     Message,
-    ModelOptions,
     Native,
     Offered,
     OutputSchema,
@@ -33,7 +31,7 @@ from wholecall.messages import (
 from wholecall.protocols.decoder import CUSTOM, plain, present
 from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
-from wholecall.protocols.openai_chat.history import efforts_of
+from wholecall.protocols.openai_chat.history import efforts_of, takes_sampling
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import history, shapes
 from wholecall.protocols.openai_responses.history import (
@@ -60,13 +58,12 @@ from wholecall.protocols.request_fields import (
     natives_of,
     read_address,
     read_data,
-    read_effort,
     read_function,
     read_id,
+    read_options,
     read_refusal,
     read_text,
     read_tools,
-    read_word,
     refuse_role,
     rest_of,
     speak,
@@ -125,10 +122,16 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
 
 def carried_options(request: Request) -> frozenset[str]:
     """Return the options that the upstream of a request takes."""
-    return _OPTIONS | {"effort"} if efforts_of(request.model) else _OPTIONS
+    efforts = efforts_of(request.model)
+    effort = {"effort"} if efforts else set()
+    thinks = request.options.effort_among(efforts)
+    sampling = {"temperature", "top_p"} if takes_sampling(request.model, thinks) else set()
+    return _OPTIONS | effort | sampling
 
 
-_OPTIONS = frozenset({"verbosity", "cache_key", "tier", "user", "temperature", "top_p"})
+_OPTIONS = frozenset({"verbosity", "cache_key", "tier", "user"})
+LEAST_OUTPUT = 16
+"""OpenAI refuses a lower limit of output tokens."""
 
 
 def _write_options(request: Request) -> dict[str, Any]:
@@ -155,19 +158,6 @@ _READ = ("tools", "text", "reasoning", "stream_options")
 # Responses are stored here, and repeat what was asked.
 _HELD = ("store", "background", "previous_response_id", "metadata")
 KNOWN_FIELDS = frozenset({*chain(*OPTION_FIELDS.values()), *_READ, *_HELD})
-_OPTIONAL = frozenset(name.partition(".")[0] for name in chain(*OPTION_FIELDS.values()))
-
-
-def _read_options(body: Mapping[str, Any]) -> ModelOptions:
-    if body.keys().isdisjoint(_OPTIONAL):
-        return NO_OPTIONS
-    return ModelOptions(
-        effort=read_effort(member(body, "reasoning", key="effort")),
-        verbosity=read_word(member(body, "text", key="verbosity")),
-        cache_key=read_word(body.get("prompt_cache_key")),
-        tier=read_word(body.get("service_tier")),
-        user=read_word(body.get("safety_identifier")) or read_word(body.get("user")),
-    )
 
 
 def _split_instructions(messages: Sequence[Message]) -> tuple[str | None, Sequence[Message]]:
@@ -384,7 +374,11 @@ def decode(body: Mapping[str, Any]) -> Request:
         temperature=fields.temperature,
         top_p=fields.top_p,
         output=output,
-        options=_read_options(body),
+        options=read_options(
+            body,
+            effort=member(body, "reasoning", key="effort"),
+            verbosity=member(body, "text", key="verbosity"),
+        ),
         rest=keep_rest(
             PROTOCOL,
             body,

@@ -258,8 +258,9 @@ class ModelConfig:
     """The way in which the model gets tools: `native`, `auto` (by its name), `constrained`, or the
     name of a dialect. Default: `native`, and `constrained` for a `local/…` model."""
     unsupported_tools: Literal["refuse", "drop"] = "refuse"
-    """What becomes of a request with tools that only another provider runs, such as a web search:
-    `refuse` answers 400, `drop` leaves these tools out, with a header and a line in the log."""
+    """What becomes of tools that only another provider runs, such as a web search, and of content
+    that the upstream's protocol cannot carry, such as a sound: `refuse` answers 400, `drop` leaves
+    them out, with a header and a line in the log."""
     rescue: Literal["off", "read_only", "all"] | None = None
     """The calls to rescue from the text of a model that has tools natively: `off` none, `read_only`
     those of tools that change nothing, `all` every one. The default is `read_only` for tools that

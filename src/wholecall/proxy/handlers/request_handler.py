@@ -125,7 +125,7 @@ def _read_first(chunk: bytes) -> Mapping[str, Any]:
 
 _LOG = logging.getLogger(__name__)
 LEFT_OUT_HEADER = b"x-wholecall-unsupported-tools"
-"""Names the tools that were left out, because the upstream cannot run them."""
+"""Names the tools and the content that were left out, because the upstream cannot be given them."""
 
 
 _FIELD = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -297,11 +297,11 @@ class RequestHandler:
     # ── The answer ──────────────────────────────────────────────────────────────────
 
     def _report_left_out(self) -> None:
-        """Tell client and operator which tools the upstream is not offered."""
+        """Tell client and operator what the upstream is not given."""
         listed = ", ".join(self._plan.left_out)
         self._sink.add_headers(((LEFT_OUT_HEADER, listed.encode("ascii", "replace")),))
         _LOG.warning(
-            "request %s: model %r cannot be given the tools %s: left out",
+            "request %s: model %r cannot be given %s: left out",
             *(self.request_id, self._plan.route.name, listed),
         )
 

@@ -20,7 +20,12 @@ from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import Native, Request, ToolKind
-from wholecall.protocols.registry import decode_request, find_dropped
+from wholecall.protocols.registry import (
+    decode_request,
+    find_dropped,
+    omit_refused,
+    upstream_side,
+)
 from wholecall.protocols.request_fields import find_foreign, omit_foreign
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.protocols.tool_kinds import kinds_of
@@ -317,6 +322,8 @@ class RequestPlanner:
             marks_cache=route.settings.cache == "auto",
             one_system=_ONE_SYSTEM[route.settings.system],
         )
+        dropped = find_dropped(protocol, route.upstream.protocol, request=decoded)
+        decoded = omit_refused(protocol, route.upstream.protocol, request=decoded)
         style = replace(
             style,
             echo={**style.echo, **read.echo},
@@ -332,7 +339,7 @@ class RequestPlanner:
             progress=options.events or request.wants_progress,
             params=read.params,
             bound=read.bound,
-            dropped=find_dropped(protocol, route.upstream.protocol, request=decoded),
+            dropped=dropped,
             left_out=left_out,
         )
 
@@ -528,10 +535,11 @@ def _leave_out(
     request: Request, client: ClientProtocol, *, route: ModelRoute
 ) -> tuple[Request, tuple[str, ...]]:
     """Refuse what the upstream cannot be given, or leave it out, as the model is set: tools that
-    only another provider runs, a file that only it holds, an approval for its own tool, and the
-    like. Nothing is said in its place."""
+    only another provider runs, a file that only it holds, an approval for its own tool, media that
+    the protocol has no form for. Nothing is said in its place."""
     protocol = route.upstream.protocol
-    foreign = find_foreign(request, protocol)
+    media = upstream_side(protocol).media
+    foreign = find_foreign(request, protocol, media=media)
     for kind, id in foreign.items:
         if kind in client.held_items:
             unsupported = client.held_items[kind]
@@ -546,9 +554,10 @@ def _leave_out(
         what = f"run {', '.join(map(repr, foreign.tools))}: send the request without it"
         raise _refuse_content(what, route, param=param)
     if foreign.said and refuses:
-        what = f"be given {', '.join(map(repr, foreign.said))}: send the content itself"
+        what = f"be given {', '.join(map(repr, foreign.said))}: send it in another form"
         raise _refuse_content(what, route, param="input" if client.holds else "messages")
-    return omit_foreign(request, protocol), (*foreign.tools, *foreign.said)
+    left = omit_foreign(request, protocol, media=media)
+    return left, (*foreign.tools, *foreign.said)
 
 
 def _refuse_content(what: str, route: ModelRoute, *, param: str) -> UnreadableRequest:
