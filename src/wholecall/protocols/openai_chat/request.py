@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from wholecall.events import Call, Reasoning, Text
 from wholecall.messages import (
+    NO_OPTIONS,
     CallResult,
     Choice,
     EncodedChoice,
