@@ -101,6 +101,20 @@ def test_behind_the_last_turn_and_without_tools_there_is_the_final_answer() -> N
     assert b"end" in play(model, user("q"), tools=())
 
 
+def test_a_tool_that_no_scene_knows_is_called_with_made_up_arguments() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"article": {"type": "string"}},
+        "required": ["article"],
+    }
+    own = (ToolSpec("find_price", schema), ToolSpec("other", {"type": "object"}))
+    model = ScriptedModel(sleep=no_sleep)
+    first = play(model, user("What does a pear cost?"), tools=own)
+    assert b'"name":"find_price","arguments":"{\\"article\\": \\"text\\"}"' in first
+    assert b"called find_price with made-up" in play(model, user("q"), called("x"), tools=own)
+    assert b"find_price" not in play(model, user("q"), tools=(*own, *SPECS))
+
+
 def test_it_waits_before_each_chunk() -> None:
     waited: list[float] = []
 

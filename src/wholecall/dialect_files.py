@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from wholecall.arguments.describe import name_nearest
 from wholecall.dialects.dialect import Dialect, Grammar, Named, Notation, Template, encode_calls
 from wholecall.dialects.dialect_registry import DIALECTS
 from wholecall.dialects.grammars.headed_calls import HeadedCalls, LineCalls
@@ -379,8 +380,8 @@ def _read_grammar(_: type, stored: object) -> Grammar:
     described = dict(stored) if isinstance(stored, Mapping) else {}
     family = described.pop("family", None)
     if family not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise ValueError(f"there is no family of grammars {family!r}; there are {known}")
+        hint = name_nearest(str(family), FAMILIES)
+        raise ValueError(f"there is no family of grammars {family!r}; {hint}")
     return msgspec.convert(described, FAMILIES[family], dec_hook=_read_grammar)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 import math
 import operator
 import re
@@ -25,11 +26,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from pydantic import Field
 
-from wholecall.messages import Message, PastCall, Request, Role
+from wholecall.arguments.feedback import build_example
+from wholecall.messages import Message, PastCall, Request, Role, ToolSpec, read_offer
 from wholecall.protocols.reader import CUT
 from wholecall.protocols.registry import CHAT
 from wholecall.tools.function_tool import tool
 from wholecall.tools.tool import Failed, Retry
+from wholecall.tools.toolbox import Toolbox
 from wholecall.upstreams.base import Answer
 
 NAME = "demo"
@@ -95,6 +98,9 @@ class ScriptedModel:
 
     def _choose(self, request: Request) -> Scene:
         asked, turn = find_place(request.messages)
+        offer = read_offer(request.tools)
+        if offer and offer.keys().isdisjoint(Toolbox(TOOLS).offer):
+            return _improvise(next(iter(offer.values())), turn)
         scenes = self._scenes[find_question(asked, self.questions)]
         # Where no tool is offered, or after the last turn, there is only the final answer.
         last = max(scene.turn for scene in scenes)
@@ -112,6 +118,17 @@ class ScriptedModel:
             await self._sleep(self._pause)
             line = event.encode() if isinstance(event, str) else _DATA + msgspec.json.encode(event)
             yield line + b"\n\n"
+
+
+def _improvise(spec: ToolSpec, turn: int) -> Scene:
+    """A scene for tools that no scene knows: it calls the first with made-up arguments."""
+    call = {"name": spec.name, "arguments": json.dumps(build_example(spec.parameters) or {})}
+    called = {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": call}]}
+    said = {"content": f"I am a script. I called {spec.name} with made-up arguments."}
+    delta, finish = (called, "tool_calls") if turn == 1 else (said, "stop")
+    events = ({"index": 0, "delta": delta}, {"index": 0, "delta": {}, "finish_reason": finish})
+    payloads = tuple({"choices": [choice]} for choice in events)
+    return Scene(question="", turn=turn, title=spec.name, events=(*payloads, "data: [DONE]"))
 
 
 def find_place(messages: Sequence[Message]) -> tuple[str, int]:

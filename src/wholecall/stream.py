@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, U
 
 import msgspec
 
+from wholecall.arguments.describe import name_nearest
 from wholecall.arguments.limits import DEFAULT
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.assembly.call_builder import Draft
@@ -519,10 +520,9 @@ def should_execute_tool_calls(response: object) -> bool:
 
 
 def _make_reader(protocol: str, tools: Tools | None, *, options: ReadOptions) -> Reader:
-    unknown = options.keys() - ReadOptions.__annotations__.keys()
-    if unknown:
-        known = ", ".join(ReadOptions.__annotations__)
-        raise TypeError(f"{min(unknown)!r} is not an option; there are {known}")
+    known = ReadOptions.__annotations__
+    for name in sorted(options.keys() - known.keys()):
+        raise TypeError(f"{name!r} is not an option; {name_nearest(name, known)}")
     setting, limit = options.get("rescue", "all"), options.get("max_tokens")
     if setting not in get_args(RescueWord):
         raise ValueError(f"rescue is one of {get_args(RescueWord)}, not {setting!r}")

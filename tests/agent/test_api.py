@@ -159,7 +159,13 @@ def test_the_way_goes_by_the_name_of_the_model_where_it_should() -> None:
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
     options: Any = {"limit": 5}
-    with pytest.raises(TypeError, match="a run has no option 'limit'; there are output, tools,"):
+    with pytest.raises(TypeError, match=r"a run has no option 'limit'; did you mean 'limits'\?"):
+        run("m", "Go", upstream=ReplayUpstream([]), **options)
+
+
+def test_limits_that_are_none_are_refused_by_name() -> None:
+    options: Any = {"limits": 5}
+    with pytest.raises(TypeError, match="limits=5 are not RunLimits"):
         run("m", "Go", upstream=ReplayUpstream([]), **options)
 
 

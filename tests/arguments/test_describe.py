@@ -14,6 +14,7 @@ from wholecall.arguments.describe import (
     describe,
     find_misspelt,
     list_some,
+    name_nearest,
     show,
     show_names,
     suggest,
@@ -174,3 +175,16 @@ def test_of_many_names_all_other_cases_and_some_other_letters_are_found() -> Non
         *with_a_typo[:16],
         *in_capitals,
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("opnai", "did you mean 'openai'?"),
+        ("OpenAI", "did you mean 'openai'?"),
+        ("zzz", "there are openai, ollama"),
+        ("", "there are openai, ollama"),
+    ],
+)
+def test_the_nearest_name_is_suggested_or_all_are_listed(name: str, hint: str) -> None:
+    assert name_nearest(name, ("openai", "ollama")) == hint

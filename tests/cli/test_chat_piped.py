@@ -48,7 +48,7 @@ def test_a_model_that_is_not_here_says_how_to_get_it(*, capsys: pytest.CaptureFi
         (["nonsense"], "openai/nonsense, "),
         (["nonsense"], "; or give --base-url of an endpoint that speaks OpenAI's chat completions"),
         (["./my.gguf"], "does not say who answers for it: write local/./my.gguf; or give --base"),
-        (["ollama/"], "the name of a model is missing behind 'ollama/'"),
+        (["ollama/"], "the name of a model is missing: write ollama/…"),
         ([""], "wholecall: the name of the model is empty"),
         (["", "--base-url", "http://127.0.0.1:9"], "wholecall: the name of the model is empty"),
     ],

@@ -95,7 +95,7 @@ def test_one_that_can_only_be_read_is_shown(capsys: pytest.CaptureFixture[str]) 
 def test_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, told = run(capsys, "show", "klingon")
     assert code == 2
-    assert "there is no dialect 'klingon'; there are" in told
+    assert "there is no dialect 'klingon'; did you mean 'inkling'" in told
 
 
 def test_one_is_learned_saved_and_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

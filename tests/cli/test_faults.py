@@ -152,7 +152,7 @@ def test_a_taken_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         port = taken.getsockname()[1]
         code, _, err = run("--port", str(port), capsys=capsys)
     assert code == 2
-    assert f"cannot listen on port {port}: Address already in use (see" in err
+    assert f"cannot listen on port {port}: Address already in use; give another with --port" in err
 
 
 def test_it_serves_until_it_is_interrupted() -> None:

@@ -291,7 +291,7 @@ def test_a_bad_file_is_one_line_on_stderr(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["chek"], "No such command 'chek'"),
+        (["chek"], "there is no command 'chek'; did you mean 'check'? (see wholecall --help)"),
         (["check"], "Missing argument 'FILE'"),
         (["check", "--nope", "x"], "No such option"),
         (["check", "missing"], "missing: No such file or directory"),

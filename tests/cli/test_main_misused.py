@@ -28,7 +28,14 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nonsense"], "No such command 'nonsense' (see wholecall --help)"),
+        (
+            ["nonsense"],
+            (
+                "there is no command 'nonsense'; there are ask, chat, check, config, demo, "
+                "dialects, faults, keys, model, record, replay, runs, serve, worker "
+                "(see wholecall --help)"
+            ),
+        ),
         (["check"], "Missing argument 'FILE' (see wholecall check --help)"),
         (["model"], "Missing command (see wholecall model --help)"),
         (["keys", "create"], "Missing option '--name' (see wholecall keys create --help)"),

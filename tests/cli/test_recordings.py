@@ -271,7 +271,7 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
     ),
     "a case in a dialect that is not known": (
         json_lines([CASE, {**CASE, "dialect": "klingon"}]),
-        "recorded, line 2: there is no dialect 'klingon'; there are ",
+        "recorded, line 2: there is no dialect 'klingon'; did you mean 'inkling'",
     ),
     "a case with a choice that is none": (
         spell(prompted("", tool_choice="perhaps")),

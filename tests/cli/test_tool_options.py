@@ -21,6 +21,7 @@ def shout(text: str) -> str:
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loud_tools.py").write_text(MODULE, "utf-8")
+    (tmp_path / "poor_tools.py").write_text("import k1_nowhere", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
@@ -33,9 +34,13 @@ def test_a_function_of_a_module_in_this_folder_is_a_tool() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("nowhere:f", "--tool nowhere:f: the module 'nowhere' cannot be imported"),
+        ("nowhere:f", "--tool nowhere:f: there is no module 'nowhere'"),
+        ("loud_tool:shout", "there is no module 'loud_tool'; did you mean 'loud_tools:shout'?"),
+        ("loud_tools.py:shout", "did you mean 'loud_tools:shout'?"),
+        ("loud_tools.shout", "did you mean 'loud_tools:shout'?"),
+        ("poor_tools:f", "the module 'poor_tools' imports 'k1_nowhere', which is not installed"),
         ("loud_tools:shuot", "did you mean 'shout'?"),
-        ("loud_tools", "the module 'loud_tools' has no function ''"),
+        ("loud_tools", "the module 'loud_tools' has no function ''; there are shout"),
     ],
 )
 def test_what_cannot_be_a_tool_is_named(name: str, said: str) -> None:

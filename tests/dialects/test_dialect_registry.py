@@ -119,8 +119,10 @@ def test_an_override_decides() -> None:
 
 
 def test_an_override_that_is_none_is_refused() -> None:
-    with pytest.raises(UnusableDialect, match="there is no dialect 'klingon'; there are"):
+    with pytest.raises(UnusableDialect, match="no dialect 'klingon'; did you mean 'inkling'"):
         way_for("gpt-4o", override="klingon")
+    with pytest.raises(UnusableDialect, match=r"no dialect 'herms'; did you mean 'hermes'\?"):
+        way_for("gpt-4o", override="herms")
     with pytest.raises(UnusableDialect, match="it can only be read"):
         way_for("gpt-4o", override="think_tags")
 

@@ -47,7 +47,7 @@ def test_markup_that_is_not_read_is_named() -> None:
 
 
 def test_an_unknown_dialect_is_named() -> None:
-    with pytest.raises(ValueError, match="there is no dialect 'klingon'; there are anthropic_xml"):
+    with pytest.raises(ValueError, match="there is no dialect 'klingon'; did you mean 'inkling'"):
         parse_text("klingon", "")
 
 

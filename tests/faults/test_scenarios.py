@@ -97,3 +97,5 @@ def test_a_scenario_is_found_by_the_name_of_the_model(model: str) -> None:
 def test_an_unknown_model_is_an_error_that_says_where_to_look() -> None:
     with pytest.raises(UnknownModel, match=r"'gpt-5' is not a scenario.*faults list"):
         find_scenario("gpt-5")
+    with pytest.raises(UnknownModel, match="did you mean 'faults/good'"):
+        find_scenario("faults/goood")

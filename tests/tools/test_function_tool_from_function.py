@@ -278,12 +278,18 @@ def bad_name() -> None: ...
         (lambda: None, "lambda.* has no name: write make_tool"),
         (Station(), "Station object .* has no name: write make_tool"),
         (Station, "Station'> is not a function"),
-        ("weather", "'weather' is not a function"),
+        ("weather", "'weather' is not a function; offer the function itself"),
     ],
 )
 def test_what_is_no_function_or_has_no_name_is_refused(function: Any, words: str) -> None:
     with pytest.raises(UnusableFunction, match=words):
         make_tool(function)
+
+
+def test_an_option_that_no_tool_has_is_refused_with_the_one_that_is_meant() -> None:
+    options: Any = {"readonly": True}
+    with pytest.raises(TypeError, match=r"no option 'readonly'; did you mean 'read_only'\?"):
+        make_tool(bad_name, name="good_name", **options)
 
 
 def test_a_name_that_providers_refuse_is_refused_at_once() -> None:

@@ -89,10 +89,10 @@ def test_with_a_base_url_any_name_speaks_chat_completions(name: str) -> None:
     [
         ("gpt-x", "write openai/gpt-x, responses/gpt-x, anthropic/gpt-x, ollama/gpt-x"),
         ("mistral/large", "'mistral/large' does not say who answers"),
-        ("openai", "or give base_url="),
+        ("openai", "missing: write openai/…"),
         ("", "openai/…"),
-        ("openai/", "missing behind 'openai/'"),
-        ("litellm/", "missing behind 'litellm/'"),
+        ("openai/", "missing: write openai/…"),
+        ("litellm/", "missing: write litellm/…"),
     ],
 )
 def test_a_name_that_says_too_little_is_answered_with_what_to_write(name: str, advice: str) -> None:

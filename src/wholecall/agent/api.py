@@ -41,6 +41,7 @@ from wholecall.agent.run import (
 from wholecall.agent.run_events import RunEvent
 from wholecall.agent.tool_middleware import Around
 from wholecall.agent.turn import RescueRule, Sender, sender_for
+from wholecall.arguments.describe import name_nearest
 from wholecall.dialects.dialect import Dialect
 from wholecall.dialects.rescue import Rescue
 from wholecall.errors import InvalidChoice, RunFailed
@@ -399,8 +400,10 @@ def _read_options(options: RunOptions) -> RunOptions:
     apply."""
     known = RunOptions.__annotations__
     for name in options.keys() - known.keys():
-        raise TypeError(f"a run has no option {name!r}; there are output, {', '.join(known)}")
+        raise TypeError(f"a run has no option {name!r}; {name_nearest(name, ['output', *known])}")
     given = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(given.get("limits", RunLimits()), RunLimits):
+        raise TypeError(f"limits={given['limits']!r} are not RunLimits(…)")
     if "id" in given and "journal" not in given:
         raise TypeError("id= names a durable run: give its journal= as well")
     return cast("RunOptions", given)

@@ -22,6 +22,7 @@ from typing import (
 )
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import SchemaError
 
 from wholecall.agent.approvals import Approvals
 from wholecall.agent.budget import RunLimits, Stop
@@ -94,9 +95,9 @@ class TypedOutput:
         try:
             self._adapter: TypeAdapter[object] = TypeAdapter(type_)
             schema = self._adapter.json_schema()
-        except PydanticUserError as error:
-            message = f"output={type_!r} has no JSON schema: give a type that pydantic knows"
-            raise UnusableFunction(message) from error
+        except (PydanticUserError, SchemaError, AttributeError) as error:
+            what = "a type that pydantic knows, such as a dataclass: no name, value or schema"
+            raise UnusableFunction(f"output={type_!r} has no JSON schema: give {what}") from error
         plain = isinstance(type_, type) and get_origin(type_) is None
         self._name = type_.__qualname__ if plain else repr(type_)
         self._is_wrapped = schema.get("type") != "object" and "properties" not in schema

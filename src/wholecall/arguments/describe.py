@@ -29,6 +29,12 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     return _pick(_simplify(name), _spell(nsmallest(_NAMES, known)), likeness=_ALIKE)
 
 
+def name_nearest(name: str, known: Collection[str]) -> str:
+    """Return `did you mean …?`, or all the known names if none of them is similar."""
+    near = suggest(name, known)
+    return f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
+
+
 def find_misspelt(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """The names that can only be other spellings of known ones: `dryRun` of `dry_run`.
 

@@ -22,7 +22,7 @@ from wholecall.agent.api import RunOptions, run
 from wholecall.agent.api import ask as ask_model
 from wholecall.agent.run_events import RunEvent, ToolEnded
 from wholecall.cli.chat_view import ChatView
-from wholecall.cli.record import find_route
+from wholecall.cli.record import BaseUrlOption, find_route
 from wholecall.cli.report import escape
 from wholecall.cli.tool_options import McpOption, ToolOption, import_tools, read_servers
 from wholecall.dialects.dialect_registry import way_for
@@ -402,10 +402,6 @@ ModelArgument = Annotated[
         "--base-url, or `demo`: a script that plays recorded streams. The key is taken from the "
         "environment, as in OPENAI_API_KEY.",
     ),
-]
-BaseUrlOption = Annotated[
-    str | None,
-    typer.Option("--base-url", metavar="URL", help="Ask there: a server, or a running proxy."),
 ]
 SystemOption = Annotated[
     str, typer.Option("--system", metavar="TEXT", help="Instructions for the model.")

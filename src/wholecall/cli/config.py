@@ -15,7 +15,6 @@ from wholecall.cli.report import escape
 from wholecall.proxy.config.check import REQUIRED, SettingRow, list_settings, show_config
 from wholecall.proxy.config.load import FILE_NAME, Loaded, find_file, load
 from wholecall.proxy.config.schema import ConfigError, ConfigProblem, McpTool, json_schema
-from wholecall.proxy.preflight import check_start
 
 app = typer.Typer(
     help="Write, check and show the configuration of the proxy.",
@@ -57,11 +56,21 @@ inspector:
   bodies: false     # true: store and show texts, arguments and results; they may be private
 """
 
+_WHICH = f"The configuration. Default: what WHOLECALL_CONFIG names, or {FILE_NAME} here."
 FileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="FILE",
-        help=f"The configuration. Default: what WHOLECALL_CONFIG names, or {FILE_NAME} here.",
+        help=_WHICH,
+        show_default=False,
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help=_WHICH,
         show_default=False,
     ),
 ]
@@ -114,20 +123,21 @@ def check(
     """
     try:
         loaded = load(find_file(file, os.environ), os.environ)
-        functions = check_start(loaded, os.environ, tools=tools)
-        _rehearse(loaded, tools=tools, connect=connect)
+        functions = _rehearse(loaded, tools=tools, connect=connect)
     except ConfigError as error:
         _complain(error.problems)
         raise typer.Exit(_WRONG) from None
-    typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, len(functions))}")
+    typer.echo(f"{_name(loaded)}: good; {_sum_up(loaded, functions)}")
     if not loaded.config.models:
         typer.echo("It names no model: `wholecall serve` needs --upstream URL with it.", err=True)
 
 
-def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> None:
+def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> int:
+    """Try what a start needs; return the number of Python functions."""
     # Importing what starts and reaches takes a second that other checks need not wait.
     from wholecall.proxy import preflight  # noqa: PLC0415
 
+    functions = preflight.check_start(loaded, os.environ, tools=tools)
     wanted = [preflight.probe_servers(loaded)] if tools else []
     wanted += [preflight.probe_upstreams(loaded, os.environ)] if connect else []
     found = [asyncio.run(each) for each in wanted]
@@ -135,6 +145,7 @@ def _rehearse(loaded: Loaded, *, tools: bool, connect: bool) -> None:
     problems = [problem for each in found for problem in each.problems]
     if problems:
         raise ConfigError(problems)
+    return len(functions)
 
 
 def _complain(problems: Iterable[ConfigProblem]) -> None:

@@ -81,7 +81,9 @@ def serve(
             asyncio.run(_serve(port, hang_seconds))
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
-            raise typer.BadParameter(f"cannot listen on port {port}: {why}") from None
+            raise typer.BadParameter(
+                f"cannot listen on port {port}: {why}; give another with --port"
+            ) from None
         except KeyboardInterrupt:
             typer.echo()
 

@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from wholecall.cli.config import ConfigOption
 from wholecall.cli.report import escape
 from wholecall.journal.postgres_server import name_server
 from wholecall.proxy.config.load import find_file, load
@@ -30,16 +31,6 @@ _NOT_FOUND = 1
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(?P<number>[1-9][0-9]{0,5})(?P<unit>[mhdw])")
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The configuration of the proxy, which says where its keys are. "
-        "Default: what WHOLECALL_CONFIG names, or wholecall.yaml here.",
-        show_default=False,
-    ),
-]
 NameOption = Annotated[str, typer.Option("--name", metavar="TEXT", help="Whose key it is.")]
 ModelsOption = Annotated[
     list[str] | None,

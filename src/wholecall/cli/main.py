@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from wholecall import __version__
+from wholecall.arguments.describe import name_nearest
 from wholecall.cli.recordings import Recording, load, load_tools
 from wholecall.cli.report import as_json, as_text, escape, forget_output, play, watch
 from wholecall.errors import MissingExtra, WholecallError
@@ -30,21 +31,11 @@ from wholecall.events import Event, Outcome, collect
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
-_LATER = {
-    "ask": ("wholecall.cli.chat", "ask_app"),
-    "chat": ("wholecall.cli.chat", "app"),
-    "config": ("wholecall.cli.config", "app"),
-    "demo": ("wholecall.cli.demo", "app"),
-    "dialects": ("wholecall.cli.dialects", "app"),
-    "faults": ("wholecall.cli.faults", "app"),
-    "keys": ("wholecall.cli.keys", "app"),
-    "model": ("wholecall.cli.model", "app"),
-    "record": ("wholecall.cli.record", "app"),
-    "runs": ("wholecall.cli.runs", "app"),
-    "serve": ("wholecall.cli.serve", "app"),
-    "worker": ("wholecall.cli.worker", "app"),
-}
-"""Commands, each with the module and the name of its application."""
+_LATER = (
+    *("ask", "chat", "config", "demo", "dialects", "faults", "keys", "model", "record", "runs"),
+    *("serve", "worker"),
+)
+"""Commands in modules of their names, which are imported when they are used."""
 
 
 class _Commands(TyperGroup):
@@ -54,11 +45,15 @@ class _Commands(TyperGroup):
         return sorted([*super().list_commands(context), *_LATER])
 
     def get_command(self, context: Context, name: str) -> Command | None:
+        if name not in self.list_commands(context):
+            hint = name_nearest(name, self.list_commands(context))
+            context.fail(f"there is no command {name!r}; {hint}")
         if name not in _LATER:
             return super().get_command(context, name)
         try:
-            module, application = _LATER[name]
-            command: Command = get_command(vars(import_module(module))[application])
+            # Both talk to a model in a terminal.
+            module = import_module(f"wholecall.cli.{'chat' if name == 'ask' else name}")
+            command: Command = get_command(module.ask_app if name == "ask" else module.app)
         except MissingExtra as missing:
             command = get_command(_stand_in(missing))
         command.name = name
@@ -81,6 +76,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Makes any model's tool calls safe to run.",
     pretty_exceptions_enable=False,
+    suggest_commands=False,  # it knows only those that are here
     rich_markup_mode=None,
 )
 _NAME = "wholecall"

@@ -38,7 +38,7 @@ def find_route(model: str, base_url: str | None) -> Route:
         except ValueError as error:
             raise typer.BadParameter(f"--base-url: {error}") from None
     try:
-        demand_key(model, base_url, environ=os.environ)
+        demand_key(model, base_url, environ=os.environ, option="")
         return find_upstream(model, base_url=base_url)
     except WholecallError:
         raise
@@ -73,7 +73,7 @@ ToolsOption = Annotated[
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", metavar="URL", help="Ask there instead of the usual place."),
+    typer.Option("--base-url", metavar="URL", help="Ask there: a server, or a running proxy."),
 ]
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from wholecall.cli.config import ConfigOption
 from wholecall.cli.report import escape
 from wholecall.errors import WholecallError
 from wholecall.journal.journal_rows import APPROVALS, OUTCOMES, DecisionRow
@@ -47,16 +48,6 @@ JournalOption = Annotated[
         metavar="URL",
         help="The journal: sqlite:FILE or postgresql://… Default: what WHOLECALL_JOURNAL holds, "
         "or the journal of the proxy.",
-        show_default=False,
-    ),
-]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The configuration of the proxy, which says where its journal is. "
-        "Default: what WHOLECALL_CONFIG names, or wholecall.yaml here.",
         show_default=False,
     ),
 ]

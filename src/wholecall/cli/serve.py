@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wholecall.arguments.describe import name_nearest
+from wholecall.cli.config import ConfigOption
 from wholecall.cli.report import escape, forget_output
 from wholecall.cli.tool_options import McpOption, ToolOption, describe_server
 from wholecall.proxy.config.check import ANY_MODEL
@@ -35,14 +37,6 @@ _OPTIONS = {
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="The configuration. Default: $WHOLECALL_CONFIG, or wholecall.yaml in this folder.",
-    ),
-]
 UpstreamOption = Annotated[
     str | None,
     typer.Option(
@@ -108,7 +102,8 @@ def serve(  # noqa: PLR0913 - the parameters of a command are its options
     except OSError as error:
         listen = loaded.config.listen
         raise typer.BadParameter(
-            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}"
+            f"cannot listen on {listen.host}:{listen.port}: {error.strerror}; "
+            "give another port with --port, or 0 for any that is free"
         ) from None
 
 
@@ -130,10 +125,8 @@ def _as_variables(
         before, _, url = upstream.partition("=")
         named = before in _PROTOCOLS
         if not named and url and before.isalpha():
-            known = ", ".join(_PROTOCOLS)
-            raise typer.BadParameter(
-                f"--upstream: no protocol is called {before!r}; there are {known}"
-            )
+            hint = name_nearest(before, _PROTOCOLS)
+            raise typer.BadParameter(f"--upstream: no protocol is called {before!r}; {hint}")
         prefix, address = (before, url) if named else (_USUAL, upstream)
         model = {"upstream": f"{prefix}/*", "base_url": address}
         if tools:

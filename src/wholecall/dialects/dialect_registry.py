@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
+from wholecall.arguments.describe import name_nearest
 from wholecall.dialects.dialect import (
     END_TOKENS,
     THINK,
@@ -239,8 +240,8 @@ def dialect_named(name: str) -> Dialect:
     try:
         return DIALECTS[_ELSEWHERE.get(written, written)]
     except KeyError:
-        known = ", ".join(sorted(DIALECTS))
-        raise UnusableDialect(f"there is no dialect {name!r}; there are {known}") from None
+        hint = name_nearest(name, sorted(DIALECTS))
+        raise UnusableDialect(f"there is no dialect {name!r}; {hint}") from None
 
 
 # Recognise a format by its marks, those that its template writes.

@@ -40,6 +40,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from wholecall.arguments.describe import name_nearest
 from wholecall.arguments.feedback import feedback
 from wholecall.arguments.parse import join_path
 from wholecall.arguments.validate import require_admissible
@@ -483,6 +484,8 @@ def make_tool(
     `UnusableFunction` or `InadmissibleTools` says why a function cannot be one.
     """
     _demand_function(function)
+    for option in rules.keys() - (known := ToolOptions.__annotations__).keys():
+        raise TypeError(f"a tool has no option {option!r}; {name_nearest(option, known)}")
     docstring = read_docstring(inspect.getdoc(underlying(function)))
     parameters = read_parameters(function, docstring.parameters)
     spec = ToolSpec(
@@ -498,7 +501,8 @@ def make_tool(
 
 def _demand_function(function: object) -> None:
     if not callable(function) or inspect.isclass(function):
-        raise UnusableFunction(f"{function!r} is not a function")
+        hint = "offer the function itself: neither its name nor what it returns"
+        raise UnusableFunction(f"{function!r} is not a function; {hint}")
 
 
 def _find_name(function: Function) -> str:

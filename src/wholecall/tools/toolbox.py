@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any, TypeAlias
 
-from wholecall.arguments.describe import suggest
+from wholecall.arguments.describe import name_nearest, suggest
 from wholecall.arguments.validate import require_admissible
 from wholecall.errors import UnusableFunction
 from wholecall.messages import Offer, ToolSpec, read_offer
@@ -82,6 +84,8 @@ def import_tool(name: str) -> Tool | str:
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        return _tell_missing(name, error.name or "")
     except SystemExit as error:
         said = f"it ends the program (sys.exit({error.code!r})): leave that out"
         return f"the module {module_name!r} cannot be imported: {said}"
@@ -89,10 +93,20 @@ def import_tool(name: str) -> Tool | str:
         return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
     found = vars(module).get(function_name)
     if found is None:
-        near = suggest(function_name, _public_callables(vars(module)))
-        hint = f"; did you mean {near!r}?" if near else ""
-        return f"the module {module_name!r} has no function {function_name!r}{hint}"
+        hint = name_nearest(function_name, list(_public_callables(vars(module))))
+        return f"the module {module_name!r} has no function {function_name!r}; {hint}"
     return _adopt(found, name)
+
+
+def _tell_missing(name: str, missing: str) -> str:
+    """Name the module that is missing, and the one in this folder that may be meant."""
+    module_name, _, function_name = name.partition(":")
+    if not f"{module_name}.".startswith(f"{missing}."):
+        return f"the module {module_name!r} imports {missing!r}, which is not installed"
+    first, _, rest = module_name.replace("/", ".").partition(".")
+    near = suggest(first, (found.name for found in iter_modules([str(Path.cwd())])))
+    hint = f"; did you mean '{near}:{function_name or rest}'?" if near else ""
+    return f"there is no module {module_name!r}{hint}"
 
 
 def _adopt(found: object, name: str) -> Tool | str:
@@ -101,7 +115,7 @@ def _adopt(found: object, name: str) -> Tool | str:
     if isinstance(found, Tool):
         return found
     if not callable(found):
-        return f"{name!r} is not a function"
+        return f"{name!r} is not a function but {type(found).__name__}"
     try:
         return make_tool(found)
     except UnusableFunction as error:

