@@ -254,7 +254,9 @@ class CallSealed(Value, frozen=True):
     arguments: str | None = None
     """The whole text of the arguments, where the protocol sends it once more at the end."""
     flaw: str = ""
-    """The reason why it cannot become a call, if the markup around its arguments is broken."""
+    """Why it cannot become a call, in words: the markup around its arguments is broken."""
+    reason: Reason = Reason.BAD_MARKUP
+    """The reason, if there is a flaw."""
     written: bool = False
     """The call is part of a text: how the text was cut into pieces says nothing about its
     arguments."""

@@ -498,10 +498,7 @@ class SizedCache(Generic[_From, _Made]):
     """
 
     def __init__(
-        self,
-        *,
-        weigh: Callable[[_From], int] = len,
-        most_bytes: int = CACHED_BYTES,
+        self, *, weigh: Callable[[_From], int] = len, most_bytes: int = CACHED_BYTES
     ) -> None:
         """`weigh` returns the bytes of what is made, or an estimate of them."""
         self._weigh = weigh

@@ -35,8 +35,7 @@ _MAY_BE_LONE = re.compile(r"\\u[dD][89a-fA-F]")
 # Everything up to a lone surrogate. Every escape is read, so that in `\\ud800` the second backslash
 # begins nothing.
 _UP_TO_LONE = re.compile(
-    rf"[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+(?P<lone>\\u{_HALF})",
-    re.DOTALL,
+    rf"[^\\]*+(?:\\(?:[^u]|u(?!{_HALF})|u{_PAIR})[^\\]*+)*+(?P<lone>\\u{_HALF})", re.DOTALL
 )
 
 
@@ -137,10 +136,7 @@ class Unparsed(Value, frozen=True):
     def detail(self) -> str:
         """All of it in one sentence, for people and models."""
         return _DETAILS[self.reason].format(
-            message=self.message,
-            position=self.position,
-            place=self.position + 1,
-            found=self.found,
+            message=self.message, position=self.position, place=self.position + 1, found=self.found
         )
 
     @property
@@ -157,11 +153,7 @@ _DETAILS = {
     Reason.LIMIT: "the arguments are {message}",
 }
 # A walk that is complete although the parser failed would be our bug: a KeyError.
-_REASONS = {
-    Cause.CUT: Reason.TRUNCATED,
-    Cause.BROKEN: Reason.BAD_JSON,
-    Cause.DEEP: Reason.LIMIT,
-}
+_REASONS = {Cause.CUT: Reason.TRUNCATED, Cause.BROKEN: Reason.BAD_JSON, Cause.DEEP: Reason.LIMIT}
 
 
 def parse(text: str, *, limits: Limits = DEFAULT) -> Parsed | Unparsed:

@@ -33,10 +33,7 @@ _WORDS = {
 }
 
 _CONTROLS = re.compile(r"[\x00-\x1f]++")
-_PLAIN = {
-    '"': re.compile(r'[^"\\\x00-\x1f]*+'),
-    "'": re.compile(r"[^'\"\\\x00-\x1f]*+"),
-}
+_PLAIN = {'"': re.compile(r'[^"\\\x00-\x1f]*+'), "'": re.compile(r"[^'\"\\\x00-\x1f]*+")}
 # Python's strings may hold any escape of JSON's but `\/`, and two more.
 # In JSON's, a backslash before any other character is a backslash (`C:\Projects`), unless
 # another language has an escape there: `it\'s` is an apostrophe in JavaScript and one

@@ -33,6 +33,7 @@ from wholecall.events import (
     Followed,
     Grew,
     HintGiven,
+    Inconsistent,
     LimitReached,
     Oddity,
     Opened,
@@ -94,6 +95,8 @@ class Assembler:
         self._router = Router(offer, limits)
         self._turn = EndSigns()
         self._verdicts: dict[int, Call | Rejected] = {}
+        self._wrappers: dict[int, Call] = {}
+        """The wrappers that were replaced by their calls."""
         self._marks: dict[int, tuple[object, ...]] = {}
         self._ids = CallIds() if ids is None else ids
         self._events: list[Event] = []
@@ -189,7 +192,7 @@ class Assembler:
             self._fault(f"the end of a call in slot {delta.slot!r} that never began")
             return
         if delta.flaw:
-            draft.refuse(Reason.BAD_MARKUP, delta.flaw)
+            draft.refuse(delta.reason, delta.flaw)
         draft.boundary.written = delta.written
         draft.seal(delta.arguments)
         self._advance(draft)
@@ -237,7 +240,8 @@ class Assembler:
         if draft.state in UNSETTLED:
             if not draft.id and draft.name and self._is_named(draft):
                 self._open(draft)
-            self._events += draft.show()
+            if draft.id or not draft.name:
+                self._events += draft.show()
             # Without evidence no tool starts: most pieces need no question.
             if draft.early_end is not None or (
                 draft.shown is not _UNPROVED and self._may_start(draft)
@@ -250,11 +254,13 @@ class Assembler:
         return self._turn.is_sound and self._judge.may_start(draft)
 
     def _is_named(self, draft: Draft) -> bool:
+        if self._judge.wraps(draft):
+            return False
         return is_settled(draft.name, self._offer) or draft.has_begun
 
     def _open(self, draft: Draft) -> None:
         draft.id = self._ids.claim(draft.provider_id)
-        if draft.provider_id is None:
+        if draft.provider_id is None and draft.relations.wrapper is None:
             draft.oddities.note(Oddity.ID_MISSING)
         self._events.append(Opened(draft.number, draft.id, draft.name))
 
@@ -280,6 +286,8 @@ class Assembler:
 
     def _settle(self, draft: Draft, ending: Ending | None) -> None:
         """Release or reject a draft. This happens once: the table has no way back."""
+        if self._judge.wraps(draft) and self._unwrap(draft, ending):
+            return
         if not draft.id and draft.name:
             self._open(draft)
         verdict = self._judge.judge(draft, ending)
@@ -287,12 +295,27 @@ class Assembler:
         self._verdicts[draft.number] = original or verdict
         self._events += draft.settle(verdict, original)
 
+    def _unwrap(self, draft: Draft, ending: Ending | None) -> bool:
+        """Put the calls in a wrapper in its place, unless it is rejected itself."""
+        whole = self._judge.judge(draft, ending)
+        if isinstance(whole, Rejected):
+            return False
+        original = self._original(draft, whole)
+        self._wrappers[draft.number] = whole
+        told = draft.settle(whole, original)
+        self._events += [each for each in told if isinstance(each, Inconsistent)]
+        uses = () if original else self._judge.list_uses(whole)
+        for call in self._router.unwrap(draft, whole=whole, uses=uses):
+            self._advance(call)
+        return True
+
     def _original(self, draft: Draft, verdict: Call | Rejected) -> Call | Rejected | None:
         """The settled call that this draft only repeats."""
         if not draft.relations.repeat_of:
             return None
         mine = self._mark(verdict)
-        settled = (self._verdicts.get(number) for number in draft.relations.repeat_of)
+        known, wrappers = self._verdicts, self._wrappers
+        settled = (known.get(at) or wrappers.get(at) for at in draft.relations.repeat_of)
         return next((each for each in settled if each and self._mark(each) == mine), None)
 
     def _mark(self, verdict: Call | Rejected) -> tuple[object, ...]:

@@ -517,6 +517,8 @@ class Relations:
     """Id and name of another call, sent to this one's place without arguments yet."""
     is_last: bool = True
     """The answer may have ended with it: nothing is known to come after it."""
+    wrapper: Call | None = None
+    """The whole wrapper that it was an element of."""
 
 
 @dataclass(slots=True, eq=False)

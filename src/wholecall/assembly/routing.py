@@ -28,13 +28,13 @@ tools on offer decide which reading is meant.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
 from wholecall.arguments.limits import Limits
-from wholecall.assembly.call_builder import Draft
-from wholecall.events import CallDelta, Oddity, Reason, Slot
+from wholecall.assembly.call_builder import Boundary, Draft, Relations
+from wholecall.events import JSON, Call, CallDelta, Oddity, Reason, Slot
 from wholecall.messages import Offer
 
 
@@ -123,6 +123,30 @@ class Router:
             return self._open(_take_announced(draft, delta), after=draft)
         self._take_in(draft, delta)
         return draft
+
+    def unwrap(
+        self, wrapper: Draft, *, whole: Call, uses: Iterable[tuple[str, JSON]]
+    ) -> Iterator[Draft]:
+        """Open the calls in a wrapper, by name and arguments; what is not a call has no name.
+
+        Their ids follow from that of the wrapper: `c`, `c_2`, `c_3`.
+        """
+        id = wrapper.provider_id
+        self._by_id.pop(id or "", None)
+        for place, (name, arguments) in enumerate(uses, 1):
+            own_id = f"{id}_{place}" if id and place > 1 else id
+            draft = self._open(CallDelta(name=name or wrapper.name, id=own_id))
+            draft.boundary = Boundary(seals=True, written=wrapper.boundary.written)
+            draft.relations = Relations(is_last=False, wrapper=whole)
+            draft.extras = {} if place > 1 else wrapper.extras
+            if not name:
+                draft.refuse(Reason.BAD_MARKUP, "an element of `tool_uses` is not a call")
+            if isinstance(arguments, Mapping) and draft is not self._overflow:
+                draft.arguments.merge(arguments)
+            else:
+                draft.add(arguments)
+            draft.seal()
+            yield draft
 
     # ── Finding ─────────────────────────────────────────────────────────────────────
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -55,11 +55,13 @@ from wholecall.arguments.coerce import STRICT, CoercionOptions
 from wholecall.arguments.compiled_schema import Compiled, prepare
 from wholecall.arguments.describe import cut
 from wholecall.arguments.limits import DEFAULT, Limits
+from wholecall.arguments.parse import Parsed, parse
 from wholecall.arguments.repair import may_drop
 from wholecall.assembly.call_builder import NO_TAIL, Draft, TextForm
 from wholecall.assembly.finish_reasons import worse
 from wholecall.assembly.json_scanner import Tail
 from wholecall.events import (
+    JSON,
     OUTPUT_LIMIT,
     Call,
     Ended,
@@ -166,16 +168,29 @@ class Judge(Value, frozen=True):
             needed |= Evidence.SEALED
         return needed in draft.evidence
 
+    def wraps(self, draft: Draft) -> bool:
+        """Return True if the draft is OpenAI's wrapper around calls, and in no other wrapper."""
+        return draft.relations.wrapper is None and is_wrapper(draft.name, self.offer)
+
+    def list_uses(self, whole: Call) -> list[tuple[str, JSON]]:
+        """Return name and arguments of the calls in a whole wrapper."""
+        uses = read_uses(whole.arguments)
+        return [(offered_name(name, self.offer), arguments) for name, arguments in uses]
+
     def judge(self, draft: Draft, ending: Ending | None = None) -> Call | Rejected:
         """Judge a draft once and for all. `ending` is None while the turn is running."""
         name = offered_name(draft.name, self.offer)
-        read = self._read(draft, (self.offer or {}).get(name), ending=ending)
+        wraps = self.wraps(draft)
+        spec = WRAPPER if wraps else (self.offer or {}).get(name)
+        read = self._read(draft, spec, ending=ending)
         if isinstance(read, RefusedArguments):
-            return _reject(draft, read)
+            foreign = wraps and read.reason is Reason.SCHEMA
+            return _reject(draft, _unknown(draft.name) if foreign else read)
         if ending is Ending.GOOD:
             draft.gain(Evidence.CONFIRMED)
         elif ending is Ending.LENGTH:
             draft.gain(Evidence.CLOSED)  # nothing else is read there
+        wrapper = draft.relations.wrapper
         return Call(
             id=draft.id,
             name=name,
@@ -185,7 +200,7 @@ class Judge(Value, frozen=True):
             number=draft.number,
             provider_id=draft.provider_id,
             extras=draft.extras,
-            repairs=read.repairs,
+            repairs=read.repairs if wrapper is None else wrapper.repairs + read.repairs,
             coercions=read.coercions,
             dropped=read.dropped,
         )
@@ -303,6 +318,59 @@ def offered_name(name: str, offered: Collection[str] | None) -> str:
             if bare in offered:
                 return bare
     return name
+
+
+# OpenAI's wrapper, which models write although no tool has its name: one call that holds several.
+#
+# >     {"tool_uses": [{"recipient_name": "functions.search", "parameters": {"query": "x"}}]}
+#
+# It is read when the turn is over. If it is whole, the calls in it take its place, and each of them
+# is judged like any other. No wrapper holds another one.
+
+_USES = "tool_uses"
+_LIST = {"type": "array", "minItems": 1}
+WRAPPER = ToolSpec("multi_tool_use.parallel", {"properties": {_USES: _LIST}, "required": [_USES]})
+_WRAPPERS = frozenset({WRAPPER.name, "multi_tool_use_parallel", "parallel"})
+
+# The keys of a call that is written as an object.
+_USUAL = ("name", "tool_name", "tool", "function_name", "function", "tool_call", "action")
+NAMES = frozenset((*_USUAL, "recipient_name"))
+_GIVEN = ("arguments", "parameters", "args", "input", "params", "tool_input", "action_input")
+ARGUMENTS = frozenset(_GIVEN)
+IDS = frozenset({"id", "tool_call_id", "call_id"})
+OTHERS = frozenset({"type", "index"})
+
+
+def is_wrapper(name: str, offered: Collection[str] | None) -> bool:
+    """Return True for the name of OpenAI's wrapper, unless a tool has it."""
+    if offered is None or "parallel" not in name:
+        return False
+    return offered_name(name, offered) not in offered and offered_name(name, _WRAPPERS) in _WRAPPERS
+
+
+def read_uses(arguments: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
+    """Yield name and arguments of each call in a wrapper; what is not a call has no name."""
+    uses = arguments.get(_USES)
+    for element in uses if isinstance(uses, list | tuple) else ():
+        yield _read_use(element) or ("", element)
+
+
+def _read_use(use: JSON) -> tuple[str, JSON] | None:
+    if isinstance(use, str):  # it may be encoded twice
+        parsed = parse(use)
+        use = parsed.value if isinstance(parsed, Parsed) and not parsed.duplicates else None
+    if not isinstance(use, Mapping):
+        return None
+    inner = use.get("function")
+    if isinstance(inner, Mapping):
+        outer = {key: value for key, value in use.items() if key != "function"}
+        use = {} if outer.keys() & inner.keys() else {**outer, **inner}
+    names = [use[key] for key in use if key in NAMES]
+    arguments = [use[key] for key in use if key in ARGUMENTS] or [{}]
+    others = use.keys() - NAMES - ARGUMENTS - IDS - OTHERS
+    if len(names) != 1 or len(arguments) != 1 or others or not isinstance(names[0], str):
+        return None
+    return names[0], arguments[0]
 
 
 def _refuse_at_once(draft: Draft, ending: Ending | None) -> RefusedArguments | None:

@@ -46,6 +46,7 @@ from typing import TypeAlias
 
 from wholecall.arguments.compiled_schema import SizedCache
 from wholecall.arguments.limits import DEFAULT, Limits
+from wholecall.assembly.verdict import WRAPPER
 from wholecall.dialects.char_stream import MOST_BLANKS, Markers, Sink, Steps, ignore, markers_of
 from wholecall.dialects.dialect import (
     FOREIGN,
@@ -130,6 +131,8 @@ class Vocabulary:
     @classmethod
     def of(cls, dialect: Dialect, names: tuple[str, ...]) -> Vocabulary:
         """Build the vocabulary of a dialect, where tools of these names are on offer."""
+        if names and WRAPPER.name not in names:
+            names = (*names, WRAPPER.name)
         grammars = _table(dialect, names)
         thoughts = (*dialect.reasoning, *dialect.drift.reasoning)
         reasoning = {channel.open: channel.close for channel in thoughts}

@@ -11,6 +11,7 @@ import msgspec
 from wholecall.arguments.compiled_schema import Compiled, prepare
 from wholecall.arguments.limits import DEFAULT, Limits
 from wholecall.arguments.normalize_schema import Node
+from wholecall.assembly.verdict import WRAPPER, is_wrapper
 from wholecall.dialects.char_stream import CharStream
 from wholecall.dialects.quotation import Quotation
 from wholecall.events import CallDelta, CallSealed, Delta, Reason, Reasoning, Rejected, Text, Value
@@ -190,6 +191,7 @@ def follow(schema: Node, compiled: Compiled) -> Node:
 
 
 _SEPARATORS = ".:/"
+_WRAPS = "multi_tool_use"
 LONGEST_NAME = 256
 """Characters of a header. A name is much shorter; what is longer was no header."""
 
@@ -230,6 +232,8 @@ class ParserContext:
             return None
         if self.offer is None or name in self.offer:
             return name
+        if is_wrapper(name, self.offer) and (_WRAPS in name or not self.rescues):
+            return WRAPPER.name  # `parallel` may be a word of prose, where nothing was announced
         behind = (name[at + 1 :] for at, mark in enumerate(name) if mark in _SEPARATORS)
         return next((last for last in behind if last in self.offer), None)
 
@@ -245,7 +249,8 @@ class ParserContext:
         In an announced dialect, an unknown name is a mistake: the assembler rejects the call, and
         the model gets feedback.
         """
-        return self.find(name) or (None if self.rescues else plausible(name))
+        wrapper = WRAPPER.name if is_wrapper(name, self.offer) else None
+        return self.find(name) or wrapper or (None if self.rescues else plausible(name))
 
     def split(self, text: str) -> tuple[str, str] | None:
         """A name and the key that was glued to it; the longest offered name that fits."""
@@ -276,7 +281,8 @@ class ParserContext:
 
     def spec(self, name: str) -> ToolSpec | None:
         """The tool of this name."""
-        return None if self.offer is None else self.offer.get(name)
+        known = None if self.offer is None else self.offer.get(name)
+        return WRAPPER if known is None and name == WRAPPER.name else known
 
     def properties(self, name: str) -> Mapping[str, Any]:
         """The schemas of its parameters; none, where its definition cannot be used anyway."""

@@ -41,6 +41,8 @@ from itertools import chain, islice, pairwise
 from wholecall.arguments.parse import Parsed, parse
 from wholecall.arguments.repair import is_repairable, repair
 from wholecall.assembly.assembler import make_id
+from wholecall.assembly.json_scanner import write_json
+from wholecall.assembly.verdict import is_wrapper, read_uses
 from wholecall.dialects.dialect_registry import AUTO
 from wholecall.dialects.engine import FENCE, CallPosition, Engine
 from wholecall.dialects.normalized_text import (
@@ -166,7 +168,15 @@ def calls_in(given: Iterable[object]) -> list[FoundCall]:
         if isinstance(each, CallDelta):
             call = calls.setdefault(each.slot, FoundCall(each.name or ""))
             call.pieces += [each.arguments] if isinstance(each.arguments, str) else []
-    return list(calls.values())
+    return [each for call in calls.values() for each in (call, *_wrapped_in(call))]
+
+
+def _wrapped_in(call: FoundCall) -> Iterator[FoundCall]:
+    """Yield the calls in OpenAI's wrapper: a quotation of one is found by its own words."""
+    arguments = call.read() if is_wrapper(call.name, ()) else None
+    for name, held in read_uses(arguments) if isinstance(arguments, dict) else ():
+        if name:
+            yield FoundCall(name.removeprefix("functions."), [write_json(held)])
 
 
 def quoted(calls: Iterable[FoundCall]) -> Inconsistent:

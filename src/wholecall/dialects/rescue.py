@@ -40,19 +40,12 @@ from wholecall.events import (
     Reason,
     Reasoning,
     Rejected,
-    Released,
     Terminated,
     Text,
     collect,
 )
 from wholecall.messages import Choice, Offer, ReadOffer, ToolSpec, read_offer
-from wholecall.protocols.reader import (
-    JUDGED,
-    PLANNED,
-    ChoiceGate,
-    ChoiceRefusal,
-    reject,
-)
+from wholecall.protocols.reader import JUDGED, PLANNED, ChoiceGate, ChoiceRefusal
 
 # The remains of a format's markers in the text after a native call.
 #
@@ -473,8 +466,8 @@ class TextReader:
             None if offer is None else offer.values(),
             coercion=CoercionOptions(keep_unknown=not declared.drops_unknown),
         )
-        self._open: set[int] = set()
-        self._retracted: set[int] = set()
+        self._written = self._retracted = 0
+        """The calls that the text holds so far, and those of them that were only planned."""
         self._given = 0
         self.thoughts = 0
         """The number of events before it was known that the prompt had opened the reasoning: their
@@ -492,7 +485,7 @@ class TextReader:
         self._assembler.feed(Terminated())
         unread = explain_unread(self._engine.unread, announced=self._engine.name)
         events += [unread] if unread is not None else []
-        return events + [self._judge(event) for event in self._assembler.end()]
+        return events + self._assembler.end()
 
     def _assemble(self, given: list[Given]) -> list[Event]:
         events: list[Event] = []
@@ -500,18 +493,16 @@ class TextReader:
             if isinstance(each, Rejected):
                 events.append(each)
             elif isinstance(each, Retracted):
-                self._retracted |= self._open
                 self.thoughts = self._given + len(events) if each.texts else self.thoughts
+                events += self._retract()
             elif not isinstance(each, Found):
-                events += map(self._judge, self._assembler.feed(each))
+                self._written += isinstance(each, CallDelta) and each.opens
+                events += self._assembler.feed(each)
         return events
 
-    def _judge(self, event: Event) -> Event:
-        """A call that was only planned is rejected, if it is not released yet."""
-        if isinstance(event, Opened):
-            self._open.add(event.number)
-        elif isinstance(event, Released):
-            self._open.discard(event.call.number)
-            if event.call.number in self._retracted:
-                return reject(event.call, PLANNED)
-        return event
+    def _retract(self) -> list[Event]:
+        """Refuse the calls so far, unless they are released: they were only planned."""
+        planned = range(self._retracted + 1, self._written + 1)
+        self._retracted = self._written
+        refusals = (CallSealed(slot, flaw=PLANNED.detail, written=True) for slot in planned)
+        return [event for refusal in refusals for event in self._assembler.feed(refusal)]

@@ -669,10 +669,7 @@ class FaultServer:
 
 @contextmanager
 def start_in_thread(
-    *,
-    port: int = 0,
-    hang_seconds: float = 60.0,
-    scenarios: Mapping[str, Scenario] = SCENARIOS,
+    *, port: int = 0, hang_seconds: float = 60.0, scenarios: Mapping[str, Scenario] = SCENARIOS
 ) -> Iterator[FaultServer]:
     """The same for programs that are not asynchronous: the server has a thread of its own."""
     server = FaultServer(port=port, hang_seconds=hang_seconds, scenarios=scenarios)

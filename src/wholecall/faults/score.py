@@ -126,11 +126,7 @@ class Score:
 
 
 async def score(
-    command: str,
-    names: Iterable[str] = SCENARIOS,
-    *,
-    seconds: float = 30.0,
-    jobs: int = 1,
+    command: str, names: Iterable[str] = SCENARIOS, *, seconds: float = 30.0, jobs: int = 1
 ) -> AsyncIterator[Score]:
     """Run the command once a scenario, `jobs` at a time; yield the scores in order.
 

@@ -325,11 +325,7 @@ def _define_anthropic(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _fields(tool: ToolSpec) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
 _DEFINE: dict[str, Callable[[ToolSpec], dict[str, Any]]] = {
@@ -399,10 +395,7 @@ def cut_call(run: ToolRun, after: str, *, number: int = 0) -> tuple[Step, ...]:
 
 
 def address(
-    steps: Iterable[Step],
-    *,
-    index: int | Auto | None = AUTO,
-    id: str | Auto | None = AUTO,
+    steps: Iterable[Step], *, index: int | Auto | None = AUTO, id: str | Auto | None = AUTO
 ) -> tuple[Step, ...]:
     """The same steps under another index; with another id where they begin a call."""
     return tuple(_address(step, index=index, id=id) for step in steps)

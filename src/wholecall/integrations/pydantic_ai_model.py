@@ -60,11 +60,7 @@ class WholecallModel(WrapperModel):  # type: ignore[misc]  # the base is not ins
 
     @asynccontextmanager
     async def request_stream(  # noqa: PLR0917 - pydantic-ai's own signature
-        self,
-        messages: list[Any],
-        model_settings: Any,
-        parameters: Any,
-        run_context: Any = None,
+        self, messages: list[Any], model_settings: Any, parameters: Any, run_context: Any = None
     ) -> AsyncGenerator[Any]:
         """Yield a stream of an answer whose calls may run, after it has been read to its end."""
 

@@ -314,12 +314,7 @@ class _Parameter:
 
 
 # What pydantic raises for hints and fields that it cannot make a schema of.
-_UNREADABLE = (
-    PydanticUserError,
-    PydanticUndefinedAnnotation,
-    pydantic_core.SchemaError,
-    TypeError,
-)
+_UNREADABLE = (PydanticUserError, PydanticUndefinedAnnotation, pydantic_core.SchemaError, TypeError)
 
 
 def _make_model(function: Function, taken: list[_Parameter]) -> type[BaseModel]:

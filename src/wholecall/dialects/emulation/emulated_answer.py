@@ -134,8 +134,8 @@ class EmulatedAssembler:
         self._provenance = provenance
         self._held: list[CallDelta | CallSealed] = []
         """The deltas of calls whose text is not over."""
-        self._written: dict[Slot, int] = {}
-        """The calls that stand in the text: their numbers by their slots in the engine."""
+        self._written: dict[Slot, int | None] = {}
+        """The calls that stand in the text: their numbers, once they are known, by their slots."""
         self._text_refusal: ChoiceRefusal | None = None
         """The reason why calls found in the text from now on are refused."""
         self._native_refusal: ChoiceRefusal | None = None
@@ -146,9 +146,9 @@ class EmulatedAssembler:
         """Process one delta; return the events that it caused."""
         if isinstance(delta, Text) and self._engine is not None:
             return self._read(self._engine.feed(self._prefilled.take(delta.text)))
-        if isinstance(delta, CallDelta) and not self._met_native:
-            self._meet_native()
-        ended = self._finish() if _is_end(delta) else []
+        meets = isinstance(delta, CallDelta) and not self._met_native
+        ended = self._meet_native() if meets else []
+        ended += self._finish() if _is_end(delta) else []
         return ended + self._tell(self._assembler.feed(delta))
 
     def end(self) -> list[Event]:
@@ -164,7 +164,7 @@ class EmulatedAssembler:
             if isinstance(each, Rejected | Inconsistent):
                 events.append(each)
             elif isinstance(each, Retracted):
-                self._refuse_written(PLANNED)
+                events += self._refuse(PLANNED)
             elif isinstance(each, CallDelta | CallSealed):
                 events += self._build(each)
             elif isinstance(each, Text):
@@ -209,8 +209,14 @@ class EmulatedAssembler:
 
     def _build(self, delta: CallDelta | CallSealed) -> list[Event]:
         """Go on with a call of the text, in a slot that no native call has."""
-        apart = msgspec.structs.replace(delta, slot=f"text {delta.slot}")
-        return self._tell(self._assembler.feed(apart), slot=delta.slot)
+        slot = f"text {delta.slot}"
+        events = self._assembler.feed(msgspec.structs.replace(delta, slot=slot))
+        if slot not in self._written:
+            self._written[slot] = None
+            self._blanks = ""
+            told = self._tell(events, slot=slot)
+            return told + (self._refuse(self._text_refusal, slot) if self._text_refusal else [])
+        return self._tell(events, slot=slot)
 
     def _finish(self) -> list[Event]:
         """The text is over: read what was held back until then."""
@@ -232,18 +238,22 @@ class EmulatedAssembler:
 
     # ── Calls of two kinds ──────────────────────────────────────────────────────────
 
-    def _meet_native(self) -> None:
+    def _meet_native(self) -> list[Event]:
         """A native call wins, unless one in the text runs already: nothing is run twice."""
         self._met_native = True
         if self._gate.passed:
             self._native_refusal = _ECHO
-        else:
-            self._text_refusal = _ECHO
-            self._refuse_written(_ECHO)
+            return []
+        self._text_refusal = _ECHO
+        return self._refuse(_ECHO)
 
-    def _refuse_written(self, refusal: ChoiceRefusal) -> None:
-        for number in self._written.values():
-            self._gate.refuse(number, refusal)
+    def _refuse(self, refusal: ChoiceRefusal, *slots: Slot) -> list[Event]:
+        """Refuse these calls of the text, or all so far; what is released stays so."""
+        events: list[Event] = []
+        for slot in slots or self._written:
+            flaw = CallSealed(slot, flaw=refusal.detail, reason=refusal.reason, written=True)
+            events += self._tell(self._assembler.feed(flaw), slot=slot)
+        return events
 
     def _tell(self, events: list[Event], *, slot: Slot | None = None) -> list[Event]:
         """Filter the events for the client. `slot` is that of a call in the text, if the events are
@@ -257,13 +267,10 @@ class EmulatedAssembler:
         return told
 
     def _open(self, number: int, slot: Slot | None) -> None:
-        refusal = self._native_refusal
         if slot is not None:
-            refusal = self._text_refusal
             self._written[slot] = number
-            self._blanks = ""
-        if refusal is not None:
-            self._gate.refuse(number, refusal)
+        elif self._native_refusal is not None:
+            self._gate.refuse(number, self._native_refusal)
 
     def _is_expected(self, event: Event) -> bool:
         """Return True for an oddity that every emulated answer shows."""

@@ -10,10 +10,7 @@ from wholecall.dialects.grammars.headed_calls import HeadedCalls, Header
 # ── Mistral ─────────────────────────────────────────────────────────────────────────
 
 _MISTRAL = HeadedCalls(
-    calls=("[TOOL_CALLS]",),
-    head_end=("[ARGS]", "{"),
-    id_mark="[CALL_ID]",
-    whole_objects=True,
+    calls=("[TOOL_CALLS]",), head_end=("[ARGS]", "{"), id_mark="[CALL_ID]", whole_objects=True
 )
 MISTRAL = Dialect(
     name="mistral",

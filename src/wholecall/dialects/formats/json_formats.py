@@ -108,18 +108,10 @@ _COHERE_THINKING = (Channel("<|START_THINKING|>", ("<|END_THINKING|>",), prompte
 _ACTION = (("<|START_ACTION|>",), ("<|END_ACTION|>",))
 _COHERE_CALL = '{"tool_call_id": "{index}", "tool_name": {name_json}, "parameters": {arguments}}'
 COHERE_CMD3 = _marked(
-    "cohere_cmd3",
-    _ACTION,
-    call=_COHERE_CALL,
-    listed=True,
-    models="Command R7B, Command A",
+    "cohere_cmd3", _ACTION, call=_COHERE_CALL, listed=True, models="Command R7B, Command A"
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>"))
 COHERE_CMD4 = _marked(
-    "cohere_cmd4",
-    _ACTION,
-    call=_COHERE_CALL,
-    listed=True,
-    models="Command 4, North Mini Code",
+    "cohere_cmd4", _ACTION, call=_COHERE_CALL, listed=True, models="Command 4, North Mini Code"
 ).amid(reasoning=_COHERE_THINKING, dropped=("<|START_TEXT|>", "<|END_TEXT|>"))
 COMMAND_R_PLUS = _marked(
     "command_r_plus",

@@ -12,11 +12,7 @@ from wholecall.dialects.grammars.python_calls import PythonCalls
 
 def _python_template(before: str, after: str, *, between: str = ", ") -> Template:
     return Template(
-        "{name}({arguments})",
-        before=before,
-        between=between,
-        after=after,
-        notation=Notation.PYTHON,
+        "{name}({arguments})", before=before, between=between, after=after, notation=Notation.PYTHON
     )
 
 
@@ -92,8 +88,7 @@ TOOL_CODE = Dialect(
     name="tool_code",
     written=(
         GrammarWithOpeners(
-            ("tool_code = ", "tool_code="),
-            PythonCalls(("print(tool_code)",), brackets=False),
+            ("tool_code = ", "tool_code="), PythonCalls(("print(tool_code)",), brackets=False)
         ),
         GrammarWithOpeners(
             (_TOOL_FENCE,), PythonCalls(("```", ")\n```"), brackets=False, prints=True)

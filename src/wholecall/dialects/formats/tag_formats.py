@@ -117,11 +117,7 @@ def _arg_key(prefix: str = "", *, section: str = "", call: str = "") -> TagCalls
     call = call or f"{prefix}tool_call"
     closers = _closing(call)
     separator = "<tool_sep>"
-    value = Tag(
-        f"<{prefix}arg_key>",
-        end=_closing(f"{prefix}arg_key"),
-        then=f"<{prefix}arg_value>",
-    )
+    value = Tag(f"<{prefix}arg_key>", end=_closing(f"{prefix}arg_key"), then=f"<{prefix}arg_value>")
     return TagCalls(
         sections=(f"<{section}>",) if section else (),
         section_close=_closing(f"{section}") if section else (),

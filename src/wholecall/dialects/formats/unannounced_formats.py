@@ -42,8 +42,7 @@ _AGENTS = (
         ("✿FUNCTION✿:",), HeadedCalls(calls=("✿FUNCTION✿:",), head_end=("✿ARGS✿:",))
     ),
     GrammarWithOpeners(
-        _line(*_REACT),
-        HeadedCalls(calls=(*_REACT, *_line(*_REACT)), head_end=("\nAction Input:",)),
+        _line(*_REACT), HeadedCalls(calls=(*_REACT, *_line(*_REACT)), head_end=("\nAction Input:",))
     ),
     GrammarWithOpeners(_line(*_REACT), _ONE_CALL),
     # Its mark begins like those, one line end later.
@@ -111,10 +110,7 @@ _ATTRIBUTES = (
 # Llama's, as Groq quotes them in its errors: `<function=search({"query": "x"})</function>`, or with
 # square brackets; `<function(search)>{"query": "x"}</function>`; the name after the tag
 _BRACKETED = Tag("<function=", end=("(", "["))
-_OTHERWISE = (
-    Tag("<function(", end=(")>", ")")),
-    Tag("<function>", end=("\n",), keeps=("{",)),
-)
+_OTHERWISE = (Tag("<function(", end=(")>", ")")), Tag("<function>", end=("\n",), keeps=("{",)))
 _PARAMETERS = (
     (Tag("<parameter>", end=("</parameter>",)), "</parameter>"),
     (Tag("<param="), "</param>"),
@@ -198,8 +194,7 @@ _LLAMA = (
     GrammarWithOpeners((_LLAMA_HEADER, *_TURNS), JsonCalls(marked=False)),
     GrammarWithOpeners(_TURNS, PythonCalls(marked=False)),
     GrammarWithOpeners(
-        ("<|python_tag|>",),
-        PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False),
+        ("<|python_tag|>",), PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False)
     ),
 )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wholecall.dialects.char_stream import Markers, Steps, ignore, markers_of
-from wholecall.dialects.grammars.json_calls import PARALLEL, JsonCalls
+from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.json_values import (
     BROKEN_JSON,
     Shape,
@@ -219,11 +219,7 @@ class _Reading:
             spelled = self._without_marks(spelled) or spelled
         # Without a marker only an offered name tells a call from prose.
         name = self._machine.admit(spelled or text) if opener else self._machine.find(spelled)
-        if spelled in PARALLEL and self._machine.find(spelled) is None:
-            reading = JsonCalls(self._grammar.call_close).read(self._machine, opener)
-        else:
-            reading = self._arguments(name or "", own_id or id)
-        return (name is not None or spelled in PARALLEL) and (yield from reading)
+        return name is not None and (yield from self._arguments(name, own_id or id))
 
     def _without_marks(self, id: str) -> str:
         """The only tool whose counted name this is without its marks, as clients clean ids and

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from wholecall.assembly.verdict import ARGUMENTS, IDS, NAMES, OTHERS, WRAPPER, is_wrapper
 from wholecall.dialects.char_stream import Sink, Steps, ignore, markers_of
 from wholecall.dialects.grammars.json_values import (
     BROKEN_JSON,
@@ -55,10 +56,7 @@ class AllButLast:
 class CallObject:
     """The state of one call object so far."""
 
-    __slots__ = (
-        *("behind", "beside", "early", "id", "keys", "last", "name", "opened", "parallel"),
-        "span",
-    )
+    __slots__ = (*("behind", "beside", "early", "id", "keys", "last", "name", "opened"), "span")
 
     def __init__(self) -> None:
         self.name: str | None = None
@@ -71,8 +69,6 @@ class CallObject:
         """True if anything else follows the arguments."""
         self.keys: set[str] = set()
         self.opened = False
-        self.parallel = False
-        """True if its name says that its arguments are calls."""
         self.last: AllButLast | None = None
         self.span = (0, 0)
         """The position of the arguments in the text."""
@@ -106,22 +102,8 @@ def may_lack_brace(arguments: str) -> bool:
 # >     {"name": "search", "query": "x"}
 
 
-NAMES = frozenset(
-    {
-        *("name", "tool_name", "tool", "function_name", "function", "tool_call", "action"),
-        "recipient_name",  # of OpenAI's `multi_tool_use`
-    }
-)
-ARGUMENTS = frozenset(
-    {"arguments", "parameters", "args", "input", "params", "tool_input", "action_input"}
-)
-IDS = frozenset({"id", "tool_call_id", "call_id"})
 WRAPPERS = frozenset({"function", "tool_call", "function_call", "functionCall", "toolCall"})
 LISTS = frozenset({"tool_calls", "toolCalls", "function_calls", "calls", "tool_uses"})
-OTHERS = frozenset({"type", "index"})
-_TOGETHER = ("multi_tool_use.parallel", "parallel")
-PARALLEL = frozenset((*_TOGETHER, *(f"functions.{each}" for each in _TOGETHER)))
-"""The names of OpenAI's wrapper, whose arguments are calls: each of them is checked."""
 BRACE = "{"
 _AFTER_SEPARATOR = markers_of(("{", "]"))
 _NOTHING = ("null", '""')
@@ -357,8 +339,7 @@ class _Reading:
         if key not in self._known and found.name is None:
             return False
         found.keys.add(key)
-        wraps = key in WRAPPERS or (found.parallel and key in self._argument_keys)
-        if first == "{" and wraps and self._depth < _MOST_WRAPPERS:
+        if first == "{" and key in WRAPPERS and self._depth < _MOST_WRAPPERS:
             return (yield from self._wrapper(found))
         if first == "[" and key in LISTS and self._depth < _MOST_WRAPPERS:
             return (yield from self._list())
@@ -366,7 +347,8 @@ class _Reading:
 
     def _admitted(self, name: str) -> str | None:
         """The name under which a call is opened. In a list of calls an unknown one is reported."""
-        return self._admit(name) or (plausible(name) if self._listed else None)
+        wrapper = WRAPPER.name if is_wrapper(name, self._machine.offer) else None
+        return self._admit(name) or wrapper or (plausible(name) if self._listed else None)
 
     def _list(self) -> Steps[bool]:
         self._depth += 1
@@ -404,9 +386,6 @@ class _Reading:
             return (yield from self._arguments(found))
         if key in self._names and found.name is None and first in ('"', "'"):
             name = yield from read_string(self._source)
-            found.parallel = name in PARALLEL and self._machine.find(name or "") is None
-            if found.parallel:
-                return True
             found.name = None if name is None else self._admitted(name)
             return found.name is not None
         if key not in self._known and key in self._machine.properties(found.name or ""):

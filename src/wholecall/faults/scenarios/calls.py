@@ -102,10 +102,7 @@ _WIRE = (
     Scenario(
         name="arguments-as-object",
         sentence="The arguments are an object instead of its text.",
-        turns=(
-            (answer(Begin(name="send_email", arguments=MAIL.arguments), Seal()),),
-            (FINAL,),
-        ),
+        turns=((answer(Begin(name="send_email", arguments=MAIL.arguments), Seal()),), (FINAL,)),
         expected=runs(MAIL),
     ),
 )
@@ -148,9 +145,7 @@ _SYNTAX = (
         name="broken-json",
         sentence="A quote inside of a string is not escaped: the text has two readings.",
         turns=_then(
-            FILE,
-            FILE,
-            text='{"path": "notes.txt", "content": "say "hello", then "world" twice"}',
+            FILE, FILE, text='{"path": "notes.txt", "content": "say "hello", then "world" twice"}'
         ),
         expected=later(FILE),
         forms=TEXTUAL,
@@ -182,10 +177,7 @@ _SCHEMA = (
     Scenario(
         name="type-that-fits",
         sentence='A number came as text: `"days": "3"`.',
-        turns=(
-            (answer(*call(_FORECAST, text='{"city": "Oslo", "days": "3"}')),),
-            (FINAL,),
-        ),
+        turns=((answer(*call(_FORECAST, text='{"city": "Oslo", "days": "3"}')),), (FINAL,)),
         expected=runs(_FORECAST),
     ),
     Scenario(
@@ -366,9 +358,7 @@ ADDRESS_SCENARIOS = (
         turns=(
             (
                 answer(
-                    *open_call(MAIL),
-                    Begin(id=AUTO, name=MAIL.tool, arguments=write(MAIL)),
-                    Seal(),
+                    *open_call(MAIL), Begin(id=AUTO, name=MAIL.tool, arguments=write(MAIL)), Seal()
                 ),
             ),
             (FINAL,),
@@ -469,15 +459,7 @@ TEXT_SCENARIOS = (
     Scenario(
         name="text-echo",
         sentence="The call stands in the text and comes natively as well; it runs once.",
-        turns=(
-            (
-                answer(
-                    Say(f"<tool_call>{_envelope(MAIL)}</tool_call>"),
-                    *call(MAIL),
-                ),
-            ),
-            (FINAL,),
-        ),
+        turns=((answer(Say(f"<tool_call>{_envelope(MAIL)}</tool_call>"), *call(MAIL)),), (FINAL,)),
         expected=runs(MAIL),
     ),
 )

@@ -68,10 +68,7 @@ class McpServer:
             (bool(self.command) != bool(self.url), "give either a command or a url"),
             (not (self.url and (self.args or self.env)), "args and env belong to a command"),
             (not (self.command and self.headers), "headers belong to a url"),
-            (
-                not self.url or is_http(self.url),
-                "the url must be that of an HTTP endpoint",
-            ),
+            (not self.url or is_http(self.url), "the url must be that of an HTTP endpoint"),
             (
                 not any(isinstance(given, str) for given in (self.args, self.allow, self.deny)),
                 "args, allow and deny are tuples of strings",

@@ -211,9 +211,7 @@ def _read_block(block: types.ContentBlock) -> Content:
             return _read_resource(block.resource)
 
 
-def _read_resource(
-    resource: types.TextResourceContents | types.BlobResourceContents,
-) -> Content:
+def _read_resource(resource: types.TextResourceContents | types.BlobResourceContents) -> Content:
     if isinstance(resource, types.TextResourceContents):
         return Text(f"[{resource.uri}]\n{resource.text}")
     name, media_type = f"[{resource.uri}]", resource.mime_type or ""

@@ -190,10 +190,7 @@ def _show(tap: Callable[[McpEvent], None], event: McpEvent) -> None:
 
 def _describe(server: str, pinned: PinnedListing) -> ToolsListed:
     return ToolsListed(
-        server=server,
-        offered=tuple(pinned.offered),
-        changed=pinned.changed,
-        refused=pinned.refused,
+        server=server, offered=tuple(pinned.offered), changed=pinned.changed, refused=pinned.refused
     )
 
 
