@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -55,6 +56,8 @@ class AgentRun:
     exit_code: int | None
     said: str
     ran: tuple[object, ...]
+    asked: tuple[str, ...]
+    """The requests that it made, by their ids in the proxy's log."""
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def proxying(protocol: str, faults: FaultServer, *, folder: Path) -> Iterator[st
     upstream = f"{UPSTREAMS[protocol]}={base_url}"
     command = [*_WHOLECALL, "serve", "--upstream", upstream, "--port", "0"]
     environ = {**os.environ, "HOME": str(folder)}
-    with (folder / "proxy.log").open("w+", encoding="utf-8") as log:
+    with (folder / _LOG).open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(
             command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=log, text=True
         )
@@ -76,6 +79,7 @@ def proxying(protocol: str, faults: FaultServer, *, folder: Path) -> Iterator[st
 
 
 _WHOLECALL = (sys.executable, "-m", "wholecall")
+_LOG = "proxy.log"
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
@@ -131,9 +135,22 @@ def face(program: Program, name: str, *, upstream: str, direct: bool = False) ->
         expected = _scenarios(program)[name].expect(Form(upstream, True))
         partial = bool(find_forbidden(expected, ran))
         survived = not partial and code == 0 and _is_complete(expected, ran)
+        asked = () if direct else tuple(_read_ids(place / _LOG))
         return AgentRun(
-            partial=partial, survived=survived, exit_code=code, said=said, ran=tuple(ran)
+            partial=partial,
+            survived=survived,
+            exit_code=code,
+            said=said,
+            ran=tuple(ran),
+            asked=asked,
         )
+
+
+def _read_ids(log: Path) -> Iterator[str]:
+    for line in log.read_text("utf-8").splitlines():
+        fields = json.loads(line) if line.startswith("{") else {}
+        if fields.get("event") == "exchange":
+            yield fields["request_id"]
 
 
 def _scenarios(program: Program) -> Mapping[str, Scenario]:

@@ -55,6 +55,25 @@ def test_nothing_partial_runs(name: str, upstream: str) -> None:
         assert all(run.survived for run in runs.values()), runs
 
 
+@pytest.mark.skipif(not PROGRAMS["codex"].installed, reason="it could not be installed")
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_codex_asks_over_one_websocket(upstream: str) -> None:
+    """The requests of a WebSocket have the id of the connection, and a number."""
+    run = face(PROGRAMS["codex-websocket"], HEALTHY[0], upstream=upstream)
+    assert run.survived, run
+    connection = run.asked[0].rpartition("-")[0]
+    # It opens the connection with a request that asks the model for nothing.
+    assert run.asked == tuple(f"{connection}-{number}" for number in range(1, 4))
+
+
+@pytest.mark.skipif(not PROGRAMS["codex"].installed, reason="it could not be installed")
+def test_codex_asks_over_http_unless_it_is_told_to() -> None:
+    run = face(PROGRAMS["codex"], HEALTHY[0], upstream="openai-responses")
+    assert run.survived, run
+    assert len(set(run.asked)) == len(run.asked) == 2
+    assert not any("-" in each for each in run.asked)
+
+
 @pytest.mark.skipif(not CODEX_NEWEST.installed, reason="it could not be installed")
 @pytest.mark.parametrize("upstream", UPSTREAMS)
 def test_the_newest_codex_keeps_its_tools_on_any_upstream(upstream: str) -> None:
