@@ -28,7 +28,7 @@ from wholecall.events import (
     collect,
     copy_call,
 )
-from wholecall.messages import Message, Mode, Offer, Part, PastCall, Request, read_offer
+from wholecall.messages import Message, Mode, Offer, Part, PastCall, ReadOffer, Request
 from wholecall.protocols.history import answer_message
 from wholecall.protocols.reader import Chunk, EnforcingAssembler, Reader, Tools, TurnAssembler
 from wholecall.protocols.registry import limit_of
@@ -108,8 +108,7 @@ class NativeSender:
         rescues = silent or (
             request.choice.mode is not Mode.NONE and self._rule.rescue is not Rescue.OFF
         )
-
-        offer = read_offer(request.tools)
+        offer = ReadOffer((spec.name, spec) for spec in request.tools)
 
         def make_reader(answer: Answer) -> Reader:
             def new_assembler(tools: Tools | None) -> TurnAssembler:

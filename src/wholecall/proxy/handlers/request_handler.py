@@ -290,7 +290,8 @@ class RequestHandler:
         return WatchedUpstream(
             upstream,
             self._watch,
-            peek=self._envelope.look,
+            # An answer in another protocol has no metadata for this client.
+            peek=self._envelope.look if same else None,
             on_headers=partial(_pass_headers, self._sink) if passes_headers else None,
         )
 

@@ -385,7 +385,10 @@ class WatchedUpstream:
             take = self._watch.open_chunks(ChunksBegan(answer.protocol, answer.streamed))
             if self._on_headers is not None:
                 self._on_headers(answer.headers)
-            yield replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
+            if self._peek is None and take is None:
+                yield answer
+            else:
+                yield replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
 
     async def close(self) -> None:
         """Leave it open: others use it."""
