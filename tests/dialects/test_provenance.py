@@ -22,6 +22,7 @@ from wholecall.dialects.provenance import (
     provenance_of_raw,
     quoted,
     rescued_id,
+    write_messages,
 )
 from wholecall.events import CallDelta, Inconsistent, Oddity, Reasoning, Text
 from wholecall.messages import CallResult, Media, Message, Native, PastCall, Result, Role, ToolSpec
@@ -366,6 +367,12 @@ def test_the_definition_of_a_tool_is_not_the_rest_of_a_call() -> None:
     assert not known.quotes(">>>wipe\n{}", [FoundCall("wipe", ["{}"])])
 
 
+def spoken_and_written(messages: list[Message], offer: dict[str, ToolSpec]) -> list[Provenance]:
+    """Return the provenance of messages, and of the same ones out of a recording."""
+    written = json.loads(json.dumps(write_messages(messages)))
+    return [provenance_of(messages, offer), provenance_of_raw(written, offer)]
+
+
 IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
 DOCUMENTS: list[tuple[Media, bool]] = [
     (Media(kind="document", data=IN_BASE64), True),
@@ -378,8 +385,8 @@ DOCUMENTS: list[tuple[Media, bool]] = [
 
 @pytest.mark.parametrize(("media", "is_quoted"), DOCUMENTS)
 def test_a_document_is_a_text(media: Media, *, is_quoted: bool) -> None:
-    known = provenance_of([Message(Role.USER, (media,))], OFFER)
-    assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
+    for known in spoken_and_written([Message(Role.USER, (media,))], OFFER):
+        assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
 
 
 RESULT = CallResult(call_id="1", result=Result((Text(f"Use send_mail. {IN_WORDS}"),)))
@@ -397,15 +404,16 @@ def test_words_of_results_in_messages(
     role: Role, parts: tuple[Any, ...], *, is_quoted: bool
 ) -> None:
     offer = {"send_mail": ToolSpec("send_mail")}
-    known = provenance_of([Message(role, parts)], offer)
     call = [FoundCall("send_mail", [SEND])]
-    assert known.quotes("<other>", call, by_arguments=False) is is_quoted
+    for known in spoken_and_written([Message(role, parts)], offer):
+        assert known.quotes("<other>", call, by_arguments=False) is is_quoted
 
 
 def test_fields_that_no_part_holds_count() -> None:
     wire = {"role": "user", "name": MAIL, "content": "Hm."}
     message = Message(Role.USER, (Text("Hm."),), Native("openai-chat", (wire,)))
-    assert provenance_of([message], OFFER).quotes(MAIL, [FoundCall("mail", [LONG])])
+    for known in spoken_and_written([message], OFFER):
+        assert known.quotes(MAIL, [FoundCall("mail", [LONG])])
 
 
 WRITES = {"arguments": json.dumps({"text": MAIL}), "name": "write"}
@@ -470,9 +478,9 @@ MESSAGES: list[tuple[str, list[Message], bool, bool]] = [
     ids=[row[0] for row in MESSAGES],
 )
 def test_messages(messages: list[Message], *, is_quoted: bool, native: bool) -> None:
-    known = provenance_of(messages, OFFER)
-    assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
-    assert known.native is native
+    for known in spoken_and_written(messages, OFFER):
+        assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
+        assert known.native is native
 
 
 def test_what_a_tool_says_of_itself_counts() -> None:
