@@ -91,17 +91,21 @@ async def serving(handler: Handler, certificate: Path | None = None) -> AsyncIte
 
 
 @asynccontextmanager
-async def asking(
+async def asking(  # noqa: PLR0913 - the settings of an upstream
     url: str,
     *,
     protocol: str = "openai-chat",
     api_key: str = "",
     timeouts: Timeouts | None = None,
     retry: RetryPolicy | None = None,
+    answer_bytes: int = 1_000_000_000,
 ) -> AsyncIterator[HttpUpstream]:
     """An upstream that knows no environment, and by default asks once."""
     settings = HttpSettings(
-        timeouts=timeouts or Timeouts(), retry=retry or RetryPolicy(retries=0), environ={}
+        timeouts=timeouts or Timeouts(),
+        retry=retry or RetryPolicy(retries=0),
+        environ={},
+        answer_bytes=answer_bytes,
     )
     upstream = HttpUpstream(protocol, url, api_key=api_key, settings=settings)
     try:

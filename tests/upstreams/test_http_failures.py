@@ -33,7 +33,6 @@ from upstreams.fake_endpoint import (
 from upstreams.http_peer import Talk, in_loops, listening, serving_context
 from wholecall.errors import UpstreamError
 from wholecall.messages import Request
-from wholecall.upstreams import http
 from wholecall.upstreams.http import HttpSettings, HttpUpstream
 from wholecall.upstreams.http_connection import Stale, Timeouts, find_cause
 from wholecall.upstreams.retry import RetryPolicy
@@ -143,19 +142,31 @@ async def test_a_whole_answer_that_is_cut_is_an_error(before: bytes) -> None:
         assert caught.value.code == "connection"
 
 
-@in_loop
-async def test_an_answer_that_goes_on_and_on_is_refused() -> None:
-    piece = b" " * (1024 * 1024)
+LIMIT = 1_000_000
 
+
+@pytest.mark.parametrize(
+    ("asked", "media_type", "first", "piece"),
+    [
+        (WHOLE_REQUEST, "application/json", b"{", b" " * 100_000),
+        (REQUEST, "text/event-stream", FIRST, FIRST * 1_000),
+        (REQUEST, "text/event-stream", FIRST, b"x" * 100_000),
+    ],
+    ids=["whole", "stream", "one event"],
+)
+@in_loop
+async def test_an_answer_that_goes_on_and_on_is_refused(
+    *, asked: Request, media_type: str, first: bytes, piece: bytes
+) -> None:
     async def endless(request: web.BaseRequest) -> web.StreamResponse:
-        response = await begin(request, "application/json")
-        await response.write(b"{")
+        response = await begin(request, media_type)
+        await response.write(first)
         while True:
             await response.write(piece)
 
-    async with serving(endless) as server, asking(server.url) as upstream:
-        with pytest.raises(UpstreamError, match=f"more than {http.MOST_BODY_BYTES}") as caught:
-            await read_all(upstream, WHOLE_REQUEST)
+    async with serving(endless) as server, asking(server.url, answer_bytes=LIMIT) as upstream:
+        with pytest.raises(UpstreamError, match=f"more than {LIMIT} bytes") as caught:
+            await read_all(upstream, asked)
         assert caught.value.code == "limit"
 
 

@@ -234,6 +234,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
         timeouts=model.timeouts,
         retry=RetryPolicy(retries=model.retries, sleep=sleep_and_tell),
         environ=environ,
+        answer_bytes=model.answer_bytes,
     )
     route = find_upstream(name, settings=settings, named={name: model.as_named()})
     upstream = route.upstream

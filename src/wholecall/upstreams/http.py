@@ -209,7 +209,7 @@ async def _bury(kept: _Kept) -> None:
 MANY_PARTS = 200
 """Parts and tools of a request that is encoded in a thread: others would wait for it."""
 MOST_BODY_BYTES = 64 * 1024 * 1024
-"""Bytes of an answer that is not streamed. The longest have a few megabytes, with images."""
+"""Bytes of an answer that is passed on in one piece."""
 # White space may come first, as a sign of life. More of it says nothing of what follows.
 _MOST_BLANK_BYTES = 1024
 # Under these types, the last of which means no type at all, a body may be one JSON document
@@ -226,6 +226,8 @@ class HttpSettings:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """The environment with proxies and certificates."""
+    answer_bytes: int = 128 * 1024 * 1024
+    """Bytes of an answer, which is held until it is checked. The longest have a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,9 +369,12 @@ class HttpUpstream:
 
     async def _read(self, begun: _Begun) -> AsyncIterator[bytes]:
         read = begun.response.read
-        chunk = begun.start
+        chunk, room = begun.start, self._settings.answer_bytes
         try:
             while chunk:
+                room -= len(chunk)
+                if room < 0:
+                    raise self._too_large()
                 yield chunk
                 chunk = await read()
         except TimeoutError as error:
@@ -379,7 +384,7 @@ class HttpUpstream:
 
     async def _read_whole(self, response: HttpResponse, start: bytes) -> bytes:
         try:
-            rest = await read_some(response, MOST_BODY_BYTES)
+            rest = await read_some(response, self._settings.answer_bytes)
         except TimeoutError as error:
             raise self._run_out(error) from error
         except NotHttp:
@@ -389,14 +394,15 @@ class HttpUpstream:
                 f"the connection to {self.endpoint.place} dropped in the middle of the answer",
                 code="connection",
             ) from error
-        if len(start) + len(rest) > MOST_BODY_BYTES:
-            raise UpstreamError(
-                f"{self.endpoint.place} sent an answer of more than {MOST_BODY_BYTES} bytes",
-                code="limit",
-            )
+        if len(start) + len(rest) > self._settings.answer_bytes:
+            raise self._too_large()
         return start + rest
 
     # ── What went wrong ─────────────────────────────────────────────────────────────
+
+    def _too_large(self) -> UpstreamError:
+        said = f"sent an answer of more than {self._settings.answer_bytes} bytes"
+        return UpstreamError(f"{self.endpoint.place} {said}", code="limit")
 
     def _run_out(self, error: TimeoutError) -> UpstreamError:
         place, timeouts = self.endpoint.place, self._settings.timeouts

@@ -293,6 +293,9 @@ class ModelConfig:
     """Retries for an upstream that refuses with 429 or 5xx."""
     timeouts: Annotated[Timeouts, Above0()] = field(default_factory=Timeouts)
     """Timeouts of the upstream."""
+    answer_bytes: Count = 128 * 1024 * 1024
+    """Bytes of an answer that is checked, and held until then. A longer one is an error, and none
+    of its calls that wait for its end run."""
     limits: Annotated[RunLimits, Above0(or_0=("turn_retries", "lost_threads"))] = field(
         default_factory=RunLimits
     )
