@@ -2,25 +2,36 @@
 
     python fuzz/mutated.py --minutes 1 --seed 7
 
-Half of the time goes to streams, half to bodies. A stream that was mutated is read whole and in
-random pieces: both must end without an exception, and in the same calls. A body is read as the
-proxy reads it: it is understood, or refused with an error for the client. What breaks a law is
-printed with its seed and written into a file; the exit code is then 1.
+A process for each core tries inputs, nine streams to one body. A stream that was mutated is read
+whole and in random pieces: both must end without an exception, and in the same calls. A body is
+read as the proxy reads it: it is understood, or refused with an error for the client.
+
+The trial is guided: some inputs are traced, and one that reaches a line of the package which none
+reached before is mutated further. These are kept in a folder, with the number of inputs that were
+tried so far, and the next trial goes on from there. What breaks a law is printed with its seed and
+written into that folder; the exit code is then 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
+import signal
 import sys
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
+import wholecall
 from cuts import Stream, load_streams
 from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import WholecallError
@@ -122,9 +133,12 @@ def _tell(outcome: Outcome) -> list[str]:
     return [f"{call.name} {json.dumps(call.arguments, sort_keys=True)}" for call in outcome.calls]
 
 
-def try_stream(stream: Stream, dice: random.Random) -> str:
+STREAMS = {stream.id: stream for stream in load_streams()}
+
+
+def try_stream(origin: str, wire: bytes, *, dice: random.Random) -> str:
     """Read one mutated stream; return what is wrong."""
-    wire = mutate(stream.wire, dice)
+    stream = STREAMS[origin]
     tools = list(read_offer(stream.tools).values())
     whole = _tell(read_cut(stream, wire, tools=tools, cuts=[]))
     cuts = sorted(dice.randrange(len(wire) + 1) for _ in range(dice.choice((1, 3, 20))))
@@ -201,9 +215,8 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
-def try_body(protocol: str, dice: random.Random) -> str:
+def try_body(protocol: str, body: bytes, *, dice: random.Random) -> str:  # noqa: ARG001 - as above
     """Read one mutated body as the proxy does, and write it for each upstream."""
-    body = mutate(json.dumps(BODIES[protocol]).encode(), dice)
     try:
         fields = read_fields(body)
         check_size(fields, LIMITS)
@@ -215,55 +228,183 @@ def try_body(protocol: str, dice: random.Random) -> str:
     return ""
 
 
+# ── Guidance ────────────────────────────────────────────────────────────────────────
+
+
+class Input(NamedTuple):
+    """What is read, and what it was made of."""
+
+    kind: str
+    origin: str
+    content: bytes
+
+
+PACKAGE = str(Path(wholecall.__file__).parent)
+
+
+class Lines:
+    """Notices lines of the package that run for the first time.
+
+    A function whose lines are all known, or that brought nothing new for a while, is traced no
+    more: that is most of what makes tracing slow.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[CodeType, int] = {}
+        self._seen: set[tuple[CodeType, int]] = set()
+        self.fresh = 0
+
+    def trace(self, work: Callable[[], str]) -> str:
+        """Do something; `fresh` is then the number of its new lines."""
+        self.fresh = 0
+        sys.settrace(self._call)
+        try:
+            return work()
+        finally:
+            sys.settrace(None)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def _call(self, frame: FrameType, _: str, __: object) -> Callable[..., Any] | None:
+        code = frame.f_code
+        left = self._left.get(code)
+        if left is None:
+            left = PATIENCE if code.co_filename.startswith(PACKAGE) else 0
+        self._left[code] = max(left - 1, 0)
+        return self._line if left else None
+
+    def _line(self, frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "line" and (place := (frame.f_code, frame.f_lineno)) not in self._seen:
+            self._seen.add(place)
+            self._left[frame.f_code] = PATIENCE
+            self.fresh += 1
+        return self._line
+
+
+class Corpus:
+    """The inputs that are mutated: the recorded ones, and those that reached new lines."""
+
+    def __init__(self, kept: Iterable[Input]) -> None:
+        streams = [Input("stream", stream.id, stream.wire) for stream in STREAMS.values()]
+        bodies = [Input("body", name, json.dumps(body).encode()) for name, body in BODIES.items()]
+        self._recorded = {"stream": streams, "body": bodies}
+        self.kept = {"stream": list[Input](), "body": list[Input]()}
+        for each in kept:
+            self.kept[each.kind].append(each)
+
+    def choose(self, dice: random.Random) -> Input:
+        """Return an input: as often a recorded one as one that was kept."""
+        kind = "body" if dice.randrange(10) == 0 else "stream"
+        kept = self.kept[kind]
+        return dice.choice(kept if kept and dice.randrange(2) else self._recorded[kind])
+
+    def keep(self, found: Input, dice: random.Random) -> None:
+        """Keep an input, in the place of another one if there are enough."""
+        kept = self.kept[found.kind]
+        if len(kept) < MOST_KEPT:
+            kept.append(found)
+        else:
+            kept[dice.randrange(MOST_KEPT)] = found
+
+
+PATIENCE = 2_000
+"""Calls of a function without a new line after which it is traced no more."""
+MOST_KEPT = 400
+TRACED = 8
+"""One input of so many is traced."""
+
+
 # ── The budget ──────────────────────────────────────────────────────────────────────
 
+_TRIES = {"stream": try_stream, "body": try_body}
 
-class Trial:
-    """Tries inputs until its time is over."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self._seed = seed
-        self._folder = folder
-        self.broken = 0
-        self.slowest = 0.0
+@dataclass
+class Tally:
+    """What one process did."""
 
-    def run(self, name: str, tries: Iterator[Callable[[random.Random], str]], until: float) -> int:  # noqa: PLR0917 - a name, what is tried, and its end
-        """Return how many inputs were tried."""
-        count = 0
-        for work in tries:
-            if time.monotonic() > until:
-                break
-            count += 1
-            self._try(f"{name} {self._seed}-{count}", work)
-        return count
+    tried: Counter[str] = field(default_factory=Counter)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    slowest: float = 0.0
+    lines: int = 0
+    kept: list[Input] = field(default_factory=list)
 
-    def _try(self, name: str, work: Callable[[random.Random], str]) -> None:
+
+def _ring(*_: object) -> None:
+    raise TimeoutError(f"it took {SLOW_SECONDS} s")
+
+
+def run(seed: str, until: float, *, kept: Iterable[Input]) -> Tally:
+    """Try inputs until the time is over."""
+    signal.signal(signal.SIGVTALRM, _ring)
+    corpus, lines, tally = Corpus(kept), Lines(), Tally()
+    while time.time() < until:
+        name = f"{seed}-{sum(tally.tried.values())}"
+        dice = random.Random(name)
+        chosen = corpus.choose(dice)
+        made = chosen._replace(content=mutate(chosen.content, dice))
+        tally.tried[made.kind] += 1
+        work = partial(_try, made, dice)
         begun = time.process_time()
-        try:
-            wrong = work(random.Random(name))
-        except Exception:  # noqa: BLE001 - that anything is raised is what is searched for
-            wrong = traceback.format_exc()
-        took = time.process_time() - begun
-        self.slowest = max(self.slowest, took)
-        if took > SLOW_SECONDS:
-            wrong = wrong or f"took {took:.1f} s"
+        if dice.randrange(TRACED):
+            wrong = work()
+        else:
+            wrong = lines.trace(work)
+            if lines.fresh:
+                corpus.keep(made, dice)
+        tally.slowest = max(tally.slowest, time.process_time() - begun)
         if wrong:
-            self.broken += 1
-            (self._folder / f"{name}.txt").write_text(wrong)
+            tally.broken.append((name, f"{made}\n{wrong}"))
             print(f"BROKEN {name}: {wrong.strip().splitlines()[-1][:300]}", flush=True)
+    tally.lines = len(lines)
+    tally.kept = [each for kind in corpus.kept.values() for each in kind]
+    return tally
 
 
-def _streams() -> Iterator[Callable[[random.Random], str]]:
-    streams = list(load_streams())
-    while True:
-        for stream in streams:
-            yield lambda dice, stream=stream: try_stream(stream, dice)  # type: ignore[misc]
+def _try(made: Input, dice: random.Random) -> str:
+    signal.setitimer(signal.ITIMER_VIRTUAL, SLOW_SECONDS)
+    try:
+        return _TRIES[made.kind](made.origin, made.content, dice=dice)
+    except Exception:  # noqa: BLE001 - that anything is raised is what is searched for
+        return traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def _bodies() -> Iterator[Callable[[random.Random], str]]:
-    while True:
-        for protocol in BODIES:
-            yield lambda dice, protocol=protocol: try_body(protocol, dice)  # type: ignore[misc]
+class Kept:
+    """A folder with inputs that reached new lines, and the number of all inputs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._inputs = folder / "inputs.jsonl"
+        self._totals = folder / "totals.json"
+
+    def read(self) -> list[Input]:
+        """Return the inputs whose origins are still there."""
+        known = STREAMS.keys() | BODIES.keys()
+        text = self._inputs.read_text() if self._inputs.exists() else ""
+        found = [Input(*json.loads(line)) for line in text.splitlines()]
+        decoded = [each._replace(content=str(each.content).encode("latin-1")) for each in found]
+        return [each for each in decoded if each.origin in known]
+
+    def add(self, tallies: Iterable[Tally]) -> Counter[str]:
+        """Write down what was done; return how often inputs were tried in all trials."""
+        totals = Counter(json.loads(self._totals.read_text()) if self._totals.exists() else {})
+        kept: dict[Input, None] = {}
+        for tally in tallies:
+            totals.update(tally.tried)
+            kept.update(dict.fromkeys(tally.kept))
+            for name, wrong in tally.broken:
+                (self.folder / f"broken-{name}.txt").write_text(wrong)
+        self._totals.write_text(json.dumps(totals))
+        lines = (
+            json.dumps([each.kind, each.origin, each.content.decode("latin-1")])
+            for each in list(kept)[-2 * MOST_KEPT :]
+        )
+        self._inputs.write_text("\n".join(lines))
+        return totals
 
 
 def main() -> int:
@@ -271,14 +412,22 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="wholecall-fuzz-"))
-    trial, half = Trial(given.seed, folder), given.minutes * 30
-    streams = trial.run("stream", _streams(), time.monotonic() + half)
-    bodies = trial.run("body", _bodies(), time.monotonic() + half)
-    print(f"seed {given.seed}: {streams:,} mutated streams, {bodies:,} mutated bodies", end=", ")
-    print(f"{trial.broken} broken, slowest {trial.slowest:.2f} s; files in {folder}")
-    return 1 if trial.broken else 0
+    kept, seconds = Kept(given.folder), given.minutes * 60
+    work = partial(run, until=time.time() + seconds, kept=kept.read())
+    with ProcessPoolExecutor(given.jobs) as pool:
+        tallies = list(pool.map(work, (f"{given.seed}-{job}" for job in range(given.jobs))))
+    totals = kept.add(tallies)
+    tried = sum((tally.tried for tally in tallies), Counter())
+    broken = sum(len(tally.broken) for tally in tallies)
+    print(f"seed {given.seed}: {tried['stream']:,} streams, {tried['body']:,} bodies", end=", ")
+    print(f"{sum(tried.values()) / seconds:.0f} a second in {given.jobs} processes", end="; ")
+    print(f"{broken} broken, slowest {max(tally.slowest for tally in tallies):.2f} s", end="; ")
+    print(f"{max(tally.lines for tally in tallies):,} lines reached", end="; ")
+    print(f"in all: {totals['stream']:,} streams, {totals['body']:,} bodies ({given.folder})")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":
