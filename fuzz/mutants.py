@@ -105,11 +105,17 @@ MUTANTS = [
         "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(
+        "the fence: rows of many runs are written without it",
+        "journal/sqlite_journal.py",
+        "if any(owned.get(new.id) != new.epoch for new in news):",
+        "if owned is None:",
+        "tests/journal/test_journal_stores.py",
+    ),
+    Mutant(
         "the end: its row and the status are two changes",
         "journal/sqlite_journal.py",
-        "            _insert(database, id, rows=rows, epoch=epoch, now=now)\n            if status",
-        "            self._submit(lambda d: _insert(d, id, rows=rows, epoch=epoch, now=now))\n"
-        "            if status",
+        "            self._append(database, id, rows=rows, epoch=epoch)\n",
+        "            self._submit(lambda d: self._append(d, id, rows=rows, epoch=epoch))\n",
         "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
     ),
     Mutant(

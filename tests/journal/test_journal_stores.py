@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -14,9 +15,11 @@ from wholecall.journal.run_journal import (
     Claim,
     ClaimState,
     JournalStore,
+    NewRows,
     RunRow,
     RunStatus,
 )
+from wholecall.storage import StoreFailed
 
 NEW = RunRow("one", model="m", plan=b"{}")
 
@@ -25,6 +28,18 @@ def read_keys(journal: JournalStore, id: str = "one") -> list[str]:
     found = journal.load(id).result()
     assert found is not None
     return [row.key for row in found.rows]
+
+
+def hold_commit(journal: JournalStore) -> tuple[threading.Event, threading.Event]:
+    """Hold up the store after its next commit, which sets the first event, until the second is."""
+    held, go_on = threading.Event(), threading.Event()
+
+    def hold(_: float) -> None:
+        held.set()
+        go_on.wait()
+
+    journal.on_commit = hold
+    return held, go_on
 
 
 def test_of_two_equal_handles_the_second_leads_to_the_first(
@@ -70,6 +85,106 @@ def test_a_result_counts_from_the_worker_that_wrote_the_intent(
     assert other.append_result("one", "a b", body=b"unknown", epoch=epoch).result() == b"real"
     with pytest.raises(Fenced):
         one.append_result("one", "c", body=b"real", epoch=1).result()
+
+
+# ── Rows of many runs in one statement ──────────────────────────────────────────────
+
+
+def write(journal: JournalStore, id: str, *keys: str, epoch: int = 1) -> list[BaseException]:
+    """Write rows for which no one waits; return the list of what prevents them."""
+    errors: list[BaseException] = []
+    rows = [Row(key, b"lazy") for key in keys]
+    journal.write(
+        NewRows(NEW._replace(id=id, epoch=epoch), rows, note=errors.append, lazy=True), lazy=True
+    )
+    return errors
+
+
+def test_rows_of_several_runs_are_written_in_their_order(make: Stores) -> None:
+    journal = make()
+    for id in ("one", "two"):
+        journal.open_run(NEW._replace(id=id)).result()
+    errors = [
+        *write(journal, "one", "answer 1", "result a"),
+        *write(journal, "two", "answer 1"),
+        *write(journal, "one", "turn 1"),
+    ]
+    assert read_keys(journal) == ["answer 1", "result a", "turn 1"]
+    assert read_keys(journal, "two") == ["answer 1"]
+    assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "written"),
+    [
+        pytest.param(["turn 1"], [], id="fenced"),
+        pytest.param(["result b"], [], id="the result of what another one began"),
+        pytest.param(["result a", "turn 1"], ["result a"], id="the result of what it began"),
+    ],
+)
+def test_a_fenced_run_does_not_hold_up_the_others(
+    make: Stores, *, keys: list[str], written: list[str]
+) -> None:
+    one, other = make(), make()
+    for id in ("one", "two"):
+        one.open_run(NEW._replace(id=id)).result()
+    one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    make.take_over(other)
+    fenced, errors = write(one, "one", *keys), write(one, "two", "answer 1")
+    assert read_keys(one, "two") == ["answer 1"]
+    assert read_keys(one) == ["intent 1 a", *written]
+    assert [type(error) for error in fenced] == [Fenced]
+    assert errors == []
+
+
+def test_a_lazy_result_after_another_one_counted_is_kept_as_late(make: Stores) -> None:
+    one, other = make(), make()
+    one.open_run(NEW).result()
+    one.append("one", [Row("intent 1 a", b"")], epoch=1).result()
+    epoch = make.take_over(other).run.epoch
+    other.append_result("one", "a", body=b"unknown", epoch=epoch).result()
+    errors = write(one, "one", "result a")
+    assert read_keys(one) == ["intent 1 a", "result a", "late a"]
+    assert [type(error) for error in errors] == [Fenced]
+
+
+def test_who_awaits_rows_hears_what_prevents_them(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    errors: list[BaseException] = []
+
+    async def write_row(key: str, *, epoch: int) -> None:
+        new = NewRows(NEW._replace(epoch=epoch), [Row(key, b"")], note=errors.append, lazy=False)
+        journal.write(new, lazy=False)
+        await new
+
+    asyncio.run(write_row("intent 1 a", epoch=1))
+    with pytest.raises(Fenced, match="has taken over the run 'one'"):
+        asyncio.run(write_row("intent 1 b", epoch=2))
+    journal.close()
+    with pytest.raises(StoreFailed, match="it is closed"):
+        asyncio.run(write_row("intent 1 c", epoch=1))
+    assert [type(error) for error in errors] == [Fenced, StoreFailed]
+    assert read_keys(make()) == ["intent 1 a"]
+
+
+def test_rows_that_no_one_awaits_any_more_are_not_written(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    held, go_on = hold_commit(journal)
+
+    async def write_row() -> None:
+        new = NewRows(NEW._replace(epoch=1), [Row("intent 1 a", b"")], note=print, lazy=False)
+        busy = journal.load("one")
+        assert await asyncio.to_thread(held.wait, 10)
+        journal.write(new, lazy=False)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(new, 0.01)
+        go_on.set()
+        await asyncio.wrap_future(busy)
+
+    asyncio.run(write_row())
+    assert read_keys(journal) == []
 
 
 def test_a_result_after_another_one_counted_is_kept_as_late(
@@ -194,11 +309,11 @@ def test_a_handle_leads_to_one_run_and_keeps_it(make: Stores) -> None:
 def test_frames_are_numbered_on_under_every_epoch(make: Stores) -> None:
     one, other = make(), make()
     one.open_run(NEW).result()
-    one.append_frames("one", [b"a", b"b"], epoch=1).result()
+    one.append("one", [b"a", b"b"], epoch=1).result()
     epoch = make.take_over(other).run.epoch
     with pytest.raises(Fenced):
-        one.append_frames("one", [b"x"], epoch=1).result()
-    other.append_frames("one", [b"c"], epoch=epoch, status=RunStatus.DONE).result()
+        one.append("one", [b"x"], epoch=1).result()
+    other.append("one", [b"c"], epoch=epoch, status=RunStatus.DONE).result()
     read = one.read_frames("one", 1).result()
     assert read is not None
     assert (read.bodies, read.run.status, read.run.plan) == ((b"b", b"c"), RunStatus.DONE, b"")
@@ -235,13 +350,7 @@ def test_a_change_that_no_one_waits_for_any_more_is_not_made(
     make: Stores,
 ) -> None:
     journal = make()
-    held, go_on = threading.Event(), threading.Event()
-
-    def hold(_: float) -> None:
-        held.set()
-        go_on.wait()
-
-    journal.on_commit = hold
+    held, go_on = hold_commit(journal)
     first = journal.open_run(NEW)
     assert held.wait(10)
     cancelled = journal.open_run(NEW._replace(id="two"))

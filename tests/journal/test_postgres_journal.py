@@ -270,8 +270,8 @@ def test_a_commit_whose_answer_was_lost_counts_once(url: str) -> None:
     journal = ForgetfulJournal(url)
     assert journal.open_run(NEW, ["handle"]).result().state is ClaimState.NEW
     journal.append("one", [Row("intent 1 a", b"x")], epoch=1).result()
-    journal.append_frames("one", [b"1", b"2"], epoch=1).result()
-    journal.append_frames("one", [b"3"], epoch=1).result()
+    journal.append("one", [b"1", b"2"], epoch=1).result()
+    journal.append("one", [b"3"], epoch=1).result()
     assert journal.append_result("one", "a", body=b"paid", epoch=1).result() == b"paid"
     journal.append("one", [Row("end", b"")], epoch=1, status=RunStatus.DONE).result()
     found, frames = journal.load("one").result(), journal.read_frames("one").result()

@@ -56,7 +56,6 @@ from wholecall.journal.journal_rows import (
     TurnRow,
     encode_row,
     read_call,
-    write_call,
     write_messages,
 )
 from wholecall.journal.run_journal import RunJournal, RunStatus
@@ -236,7 +235,7 @@ class Loop:
         outcome = answered.outcome
         row = AnswerRow(
             messages=write_messages(self._messages[journal.kept_messages :]),
-            calls=[write_call(call) for call in outcome.calls],
+            calls=outcome.calls,
             rejected=outcome.rejected,
             text=outcome.text,
             finish_reason=outcome.finish_reason,
@@ -244,6 +243,7 @@ class Loop:
         )
         if not journal.restored.is_answered:
             journal.append(f"answer {journal.turn}", row)
+        journal.kept_messages = len(self._messages)
         journal.parts = tuple
         journal.restored.is_answered = False
 
@@ -261,11 +261,11 @@ class Loop:
             texts=self._final.texts,
             reminders=self._reminders,
             seconds=self._budget.seconds_spent(self._now()),
+            is_whole=False,
         )
 
     async def _write_end(self, journal: RunJournal, stop: Stop) -> None:
-        pending = [write_call(call) for call in self._wanted.pending]
-        end = EndRow(stop.value, self._final.no_answer, pending=pending)
+        end = EndRow(stop.value, self._final.no_answer, pending=self._wanted.pending)
         turn = Row(f"turn {journal.turn}", encode_row(self._save(journal)))
         rows = (turn, Row("end", encode_row(end)))
         await journal.end(rows, status=RunStatus.DONE, stop=stop.value)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -56,6 +56,8 @@ VERSION = 1
 _ENCODER = msgspec.json.Encoder()
 _Row = TypeVar("_Row")
 _Structured = list[Any]
+WrittenCall: TypeAlias = Any
+"""A call, and what `read_call` reads after it was written."""
 
 
 OUTCOMES = ("done", "not_done", "rerun")
@@ -83,7 +85,7 @@ class PlanRow(msgspec.Struct):
 class IntentRow(msgspec.Struct):
     """A tool is about to begin."""
 
-    call: dict[str, Any]
+    call: WrittenCall
     attempt: int = 1
     parts: _Structured = []
     """The answer as far as it was read: the call may begin before the answer ends."""
@@ -93,7 +95,7 @@ class IntentRow(msgspec.Struct):
 class ResultRow(msgspec.Struct):
     """The result of a call."""
 
-    call: dict[str, Any]
+    call: WrittenCall
     status: str
     result: _Structured
     seconds: float = 0.0
@@ -105,7 +107,7 @@ class AnswerRow(msgspec.Struct):
 
     messages: _Structured
     """Those since the last turn; the last one is the answer."""
-    calls: list[dict[str, Any]] = []
+    calls: Sequence[WrittenCall] = ()
     rejected: tuple[Rejected, ...] = ()
     text: str = ""
     finish_reason: str | None = None
@@ -126,7 +128,7 @@ class TurnRow(msgspec.Struct, kw_only=True):
     """The state of the loop after a turn."""
 
     messages: _Structured
-    """Those that the turn added."""
+    """Those that the turn added after its answer."""
     ended: list[str]
     """The ids of the calls that got their results in this turn."""
     turns: int
@@ -137,6 +139,8 @@ class TurnRow(msgspec.Struct, kw_only=True):
     texts: list[str]
     reminders: int
     seconds: float
+    is_whole: bool = True
+    """False if the messages follow those of the `answer` row."""
     version: int = VERSION
 
 
@@ -149,14 +153,14 @@ class EndRow(msgspec.Struct):
     """The reason of a run that failed."""
     text: str = ""
     """What the model said last, if the run failed."""
-    pending: list[dict[str, Any]] = []
+    pending: Sequence[WrittenCall] = ()
     version: int = VERSION
 
 
 class AskRow(msgspec.Struct):
     """A person has to decide about a call."""
 
-    call: dict[str, Any]
+    call: WrittenCall
     until: float = 0.0
     """When no decision is awaited any more, in seconds since 1970; 0: it is awaited for ever."""
     request_id: str = ""
@@ -177,8 +181,8 @@ class DecisionRow(msgspec.Struct):
     version: int = VERSION
 
 
-def encode_row(row: msgspec.Struct) -> bytes:
-    """Write a row. Integers keep their digits, and lone surrogates survive."""
+def encode_row(row: object) -> bytes:
+    """Write a row and all values in it. Integers keep their digits, and lone surrogates survive."""
     try:
         return _ENCODER.encode(row)  # a tenth of the other way's time
     except (ValueError, TypeError):
@@ -200,20 +204,9 @@ def decode_row(kind: type[_Row], body: bytes) -> _Row:
 
 # ── Calls ───────────────────────────────────────────────────────────────────────────
 
-_CALL_FIELDS = (
-    *("id", "name", "arguments", "raw", "number", "provider_id", "extras"),
-    *("repairs", "coercions", "dropped"),
-)
-
-
-def write_call(call: Call) -> dict[str, Any]:
-    """Return a call as values that `encode_row` can write."""
-    fields = {name: getattr(call, name) for name in _CALL_FIELDS}
-    return {**fields, "evidence": call.evidence.value}
-
 
 def read_call(body: Mapping[str, Any]) -> Call:
-    """Read what `write_call` wrote; `BrokenRow` if it is something else."""
+    """Read a call that a row holds; `BrokenRow` if it is something else."""
     try:
         changed = {
             "evidence": Evidence(body["evidence"]),
@@ -239,19 +232,13 @@ def read_outcome(row: AnswerRow) -> Outcome:
 
 # ── Messages ────────────────────────────────────────────────────────────────────────
 
-# The fields of each kind of part that are stored.
-_FIELDS: Mapping[type[Part], tuple[str, ...]] = {
-    Text: ("text",),
-    Reasoning: ("text", "extras"),
-    Media: ("kind", "media_type", "data", "url", "name"),
-    Native: ("protocol", "value"),
-    PastCall: ("id", "name", "arguments", "provider_id", "extras", "raw"),
+_KINDS: Mapping[str, Callable[..., Part]] = {
+    kind.__name__: kind for kind in (Text, Reasoning, Media, Native, PastCall)
 }
-_KINDS: Mapping[str, Callable[..., Part]] = {kind.__name__: kind for kind in _FIELDS}
 
 
 def write_messages(messages: Iterable[Message], *, native: bool = False) -> _Structured:
-    """Return messages as JSON values. `native` keeps what they were read from, too."""
+    """Return messages as values for `encode_row`. `native` keeps what they were read from, too."""
     return [_write_message(message, native=native) for message in messages]
 
 
@@ -277,7 +264,7 @@ def _read_message(role: str, parts: _Structured, native: Any = None) -> Message:
 
 
 def write_parts(parts: Iterable[Part]) -> _Structured:
-    """Return the parts of a message as JSON values."""
+    """Return the parts of a message as values for `encode_row`."""
     return [_write(part) for part in parts]
 
 
@@ -287,9 +274,8 @@ def read_parts(parts: Iterable[Any]) -> tuple[Part, ...]:
 
 
 def write_result(result: Result) -> _Structured:
-    """Return a result as JSON values."""
-    content = [_write(piece) for piece in result.content]
-    return [result.failed, content, plain(result.structured)]
+    """Return a result as values for `encode_row`."""
+    return [result.failed, [_write(piece) for piece in result.content], result.structured]
 
 
 def read_result(body: Iterable[Any]) -> Result:
@@ -305,12 +291,12 @@ def read_result(body: Iterable[Any]) -> Result:
 def _write(part: Part) -> _Structured:
     if isinstance(part, CallResult):
         return ["CallResult", [part.call_id, part.name, *write_result(part.result)]]
-    fields = {name: plain(getattr(part, name)) for name in _FIELDS[type(part)]}
-    return [type(part).__name__, fields]
+    return [type(part).__name__, part]
 
 
 def _read(kind: str, fields: Any) -> Any:
     if kind != "CallResult":
+        fields.pop("type", None)  # the mark of some, which says the same
         return _KINDS[kind](**fields)
     call_id, name, *result = fields
     return CallResult(call_id=call_id, name=name, result=read_result(result))
@@ -421,11 +407,12 @@ def restore(rows: Iterable[Row]) -> Restored:
     restored.end = found["end"][0][1] if found["end"] else None
     restored.decisions, restored.approvals = dict(found["decision"]), dict(found["approval"])
     restored.results = {name: _read_recalled(row) for name, row in found["result"]}
-    _take_turns(restored, [row for _, row in sorted(found["turn"], key=_number)])
+    answers = dict(found["answer"])
+    _take_turns(restored, sorted(found["turn"], key=_number), answers=answers)
     intents = sorted(found["intent"], key=_number)
     _take_intents(restored, [row for _, row in intents])
     number = restored.turns + 1
-    answer = dict(found["answer"]).get(str(number))
+    answer = answers.get(str(number))
     begun = [row for name, row in intents if _number((name, row)) == number]
     if answer is not None:
         restored.open_answer = OpenAnswer(read_outcome(answer), read_messages(answer.messages))
@@ -440,10 +427,17 @@ def _number(named: tuple[str, object]) -> int:
     return int(named[0].split(" ")[0].split(".")[0])
 
 
-def _take_turns(restored: Restored, turns: Sequence[TurnRow]) -> None:
-    restored.messages = tuple(msg for turn in turns for msg in read_messages(turn.messages))
-    restored.state = turns[-1] if turns else None
-    ended = (id for turn in turns for id in turn.ended)
+def _take_turns(
+    restored: Restored, turns: Sequence[tuple[str, TurnRow]], *, answers: Mapping[str, AnswerRow]
+) -> None:
+    written: list[Any] = []
+    for name, turn in turns:
+        if not turn.is_whole and name in answers:
+            written += answers[name].messages
+        written += turn.messages
+    restored.messages = read_messages(written)
+    restored.state = turns[-1][1] if turns else None
+    ended = (id for _, turn in turns for id in turn.ended)
     restored.ended = tuple(restored.results[id] for id in ended if id in restored.results)
 
 

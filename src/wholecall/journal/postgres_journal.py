@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import queue
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from wholecall.errors import Fenced
 from wholecall.journal.journal_rows import Row
@@ -36,22 +35,26 @@ from wholecall.journal.postgres_server import (
     migrate,
 )
 from wholecall.journal.run_journal import (
+    COLUMNS,
     LEASE,
     MOST_ASKED,
     MOST_CLAIMED,
     OVER,
-    AskedCall,
+    REPLACED,
+    STORE_FAILED,
     Claim,
     ClaimState,
     JournalStore,
+    NewRows,
     RunRow,
     RunStatus,
-    StoredFrames,
-    is_lazy,
+    StoreChange,
+    make_run,
+    settle,
+    split_added,
 )
 from wholecall.journal.sqlite_journal import (
     KEPT_SECONDS,
-    ChangeQueue,
     find_journal,
 )
 from wholecall.storage import StoreFailed
@@ -65,14 +68,12 @@ _MOST_CHANGES = 512
 _MOST_DELETED = 100
 _ATTEMPTS = 20
 """Of a change that others were in the way of."""
-_FAILED = "the journal of runs cannot be used"
-_REPLACED = "an equal request was sent anew, and nothing had begun"
-_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
-_OF_RUNS = ", ".join(f"runs.{name}" for name in _RUN.removesuffix(", plan").split(", "))
+_OF_RUNS = ", ".join(f"runs.{name}" for name in COLUMNS.split(", "))
 _INSERT_RUN = f"""
-INSERT INTO wholecall.runs ({_RUN}) VALUES ({", ".join(["%s"] * 12)}) ON CONFLICT DO NOTHING
+INSERT INTO wholecall.runs ({COLUMNS}, plan) VALUES ({", ".join(["%s"] * 12)})
+ON CONFLICT DO NOTHING
 """  # noqa: S608 - only our own words
-_SELECT_RUN = f"SELECT {_RUN} FROM wholecall.runs WHERE id = %s"  # noqa: S608 - only our own words
+_SELECT_RUN = f"SELECT {COLUMNS}, plan FROM wholecall.runs WHERE id = %s"  # noqa: S608 - only our own words
 _OWNED = """
 SELECT id FROM wholecall.runs WHERE id = %(id)s AND epoch = %(epoch)s
     AND (status NOT IN ('done', 'failed', 'cancelled', 'broken') OR status = %(status)s::text)
@@ -118,6 +119,17 @@ WITH owned AS (
 )
 SELECT (SELECT count(*) FROM owned), (SELECT count(*) FROM written)
 """
+# Rows of many runs, each under its epoch, which is checked under the locks of the runs.
+_WRITE_ALL = """
+WITH owned AS (
+    SELECT id, epoch FROM wholecall.runs WHERE id = ANY(%(runs)s)
+    AND status NOT IN ('done', 'failed', 'cancelled', 'broken') ORDER BY id FOR NO KEY UPDATE)
+INSERT INTO wholecall.rows (run, key, epoch, at, body)
+SELECT owned.id, new.key, owned.epoch, %(now)s, new.body FROM owned
+JOIN unnest(%(runs)s::text[], %(epochs)s::integer[], %(keys)s::text[], %(bodies)s::bytea[])
+WITH ORDINALITY AS new (run, epoch, key, body, place) ON run = id AND new.epoch = owned.epoch
+ORDER BY new.place ON CONFLICT DO NOTHING
+"""
 _INSERT_LATE = """
 INSERT INTO wholecall.rows (run, key, epoch, at, body)
 VALUES (%(id)s, %(late)s, %(epoch)s, %(now)s, %(body)s) ON CONFLICT DO NOTHING
@@ -133,9 +145,6 @@ DELETE FROM wholecall.runs WHERE id IN (
     AND status NOT IN ('waiting', 'client') LIMIT %s FOR UPDATE SKIP LOCKED)
 """
 _LOCK_RUN = "SELECT 1 FROM wholecall.runs WHERE id = %s FOR NO KEY UPDATE"
-_RELEASE = (
-    "UPDATE wholecall.runs SET status = 'ready', stop = '' WHERE id = %s AND status = 'waiting'"
-)
 _LIST_ASKED = f"""
 SELECT asked.key, asked.body, asked.epoch, asked.at, {_OF_RUNS}
 FROM wholecall.runs JOIN wholecall.rows AS asked ON asked.run = runs.id
@@ -155,18 +164,7 @@ class _InTheWay(Exception):
     """Another worker wrote the same at the same time: look again."""
 
 
-def _measure_nothing(_: float) -> None:
-    """Do nothing: no one is interested."""
-
-
-class _Change(NamedTuple):
-    make: Callable[[Any], Any]
-    made: Future[Any]
-    waits: bool
-    """True if it waits for a server that is away."""
-
-
-class PostgresJournal:
+class PostgresJournal(JournalStore):
     """One database; any number of processes may use it, each with one worker."""
 
     def __init__(
@@ -179,16 +177,13 @@ class PostgresJournal:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`StoreFailed` if the server cannot be used."""
-        self.worker = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        super().__init__(name, clock=clock)
         self.url = url
         self._kept_seconds, self._patience = kept_seconds, patience
         self._lease = lease
         self.grace = GRACE
         """Seconds after the server's start in which no worker is dead for want of a session."""
-        self._clock = clock
-        self.on_commit: Callable[[float], None] = _measure_nothing
-        self._mine: set[str] = set()
-        """The runs that this process works on."""
         self._database: Any = None
         try:
             self._database = connect(url)
@@ -197,10 +192,8 @@ class PostgresJournal:
         except (self._driver.Error, StoreFailed) as error:
             self._drop()
             raise StoreFailed(diagnose_server(error, url)) from None
-        self._changes = ChangeQueue()
-        self._backlog: list[_Change | None] = []
+        self._backlog: list[StoreChange | NewRows | None] = []
         """Changes that came while the server was away."""
-        self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
         self._thread.start()
 
     # ── Runs and their handles ──────────────────────────────────────────────────────
@@ -237,10 +230,6 @@ class PostgresJournal:
             return Claim(ClaimState.NEW, fresh)
 
         return self._submit(change)
-
-    def claim(self, id: str) -> Future[Claim | None]:
-        """Take a run over if its owner is dead or it has none; return None for an unknown id."""
-        return self._submit(lambda database: self._claim(database, id))
 
     def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
         """Take over background runs that are READY, or whose workers died: the oldest first."""
@@ -282,48 +271,11 @@ class PostgresJournal:
 
         return self._submit(change)
 
-    def find(self, handle: str) -> Future[str | None]:
-        """Return the id of the run that a handle leads to."""
-
-        def read(database: Any) -> str | None:
-            query = "SELECT run FROM wholecall.handles WHERE name = %s"
-            found = database.execute(query, (handle,)).fetchone()
-            return None if found is None else str(found[0])
-
-        return self._submit(read)
-
-    def load(self, id: str) -> Future[Claim | None]:
-        """Read a run and its rows, without a claim."""
-
-        def read(database: Any) -> Claim | None:
-            run = _read_run(database, id)
-            if run is None:
-                return None
-            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
-            return Claim(state, run, _read_rows(database, id))
-
-        return self._submit(read)
-
-    def list_runs(
-        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
-    ) -> Future[list[RunRow]]:
-        """Return runs without their plans, the latest first."""
-        wanted = [status.value for status in statuses or tuple(RunStatus)]
-        query = (
-            f"SELECT {_RUN.removesuffix(', plan')} FROM wholecall.runs "  # noqa: S608 - only our own words
-            "WHERE status = ANY(%(wanted)s) AND (%(key)s::text IS NULL OR key_id = %(key)s) "
-            "ORDER BY touched DESC LIMIT %(most)s"
-        )
-        values = {"wanted": wanted, "key": key_id, "most": most}
-        return self._submit(
-            lambda database: [_make_run(row) for row in database.execute(query, values)]
-        )
-
     def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
         """End a run that is not over, under a new epoch: its owner is fenced."""
 
         def change(database: Any) -> bool:
-            run = _read_run(database, id, lock=True)
+            run = self._lock_run(database, id)
             if run is None or run.status in OVER:
                 return False
             epoch = run.epoch + 1
@@ -331,34 +283,10 @@ class PostgresJournal:
             database.execute(query, (epoch, id))
             _insert_frames(database, id, frames=frames, first=_count_frames(database, id))
             values = self._describe(id, epoch=epoch, status=RunStatus.CANCELLED, stop=why)
-            self._append(database, values, rows=())
+            self._extend(database, values, rows=())
             return True
 
         return self._submit(change)
-
-    def delete(self, id: str) -> Future[bool]:
-        """Forget a run, its rows, frames and handles. Its owner is fenced."""
-        query = "DELETE FROM wholecall.runs WHERE id = %s"
-        return self._submit(lambda database: database.execute(query, (id,)).rowcount == 1)
-
-    def let_go(self, id: str) -> None:
-        """This process works no more on a run, whatever the store says."""
-        self._mine.discard(id)
-
-        def change(database: Any) -> None:
-            if id not in self._mine:  # it may have been claimed anew since
-                query = (
-                    "UPDATE wholecall.runs SET status = 'ready', owner = '' "
-                    "WHERE id = %s AND owner = %s AND status = 'running'"
-                )
-                database.execute(query, (id, self.worker))
-
-        self._submit(change, lazy=True)
-
-    @property
-    def is_closed(self) -> bool:
-        """True if nothing can be asked of it any more."""
-        return not self._thread.is_alive()
 
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
@@ -374,137 +302,32 @@ class PostgresJournal:
     def append(
         self,
         id: str,
-        rows: Sequence[Row],
+        added: Sequence[Row | bytes],
         *,
         epoch: int,
         status: RunStatus | None = None,
         stop: str = "",
     ) -> Future[None]:
-        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+        """Append rows and frames (bytes) to a run and its response, and set its status, in one
+        change. A status but RUNNING lets go."""
         values = self._describe(id, epoch=epoch, status=status, stop=stop)
-        return self._submit(
-            lambda database: self._append(database, values, rows=rows),
-            waits=True,
-            lazy=is_lazy(rows, status),
-        )
-
-    def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
-        """Append a result, from the owner or from the epoch of the intent; return what counts."""
-        key = f"result {call_id}"
-        names = {"id": id, "call": call_id, "key": key, "late": f"late {call_id}"}
-        values = {**names, "epoch": epoch, "now": self._clock(), "body": body}
-
-        def change(database: Any) -> bytes:
-            owned, written = database.execute(_APPEND_RESULT, values).fetchone()
-            if not owned:
-                raise Fenced(f"another worker has taken over the run {id!r}")
-            if written:
-                return body
-            query = "SELECT body, epoch FROM wholecall.rows WHERE run = %s AND key = %s"
-            counts, by = database.execute(query, (id, key)).fetchone()
-            if by != epoch:
-                database.execute(_INSERT_LATE, values)
-            return bytes(counts)
-
-        return self._submit(change, waits=True, lazy=True)
-
-    def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
-        """Append a decision under a key; False if there is one. The run becomes READY if it
-        waited."""
-
-        def change(database: Any) -> bool:
-            counted = self._add(database, id, row=Row(key, body))
-            if counted:
-                database.execute(_RELEASE, (id,))
-            return counted
-
-        return self._submit(change)
-
-    def read_row(self, id: str, key: str) -> Future[bytes | None]:
-        """Return a row of a run."""
-
-        def read(database: Any) -> bytes | None:
-            query = "SELECT body FROM wholecall.rows WHERE run = %s AND key = %s"
-            found = database.execute(query, (id, key)).fetchone()
-            return None if found is None else bytes(found[0])
-
-        return self._submit(read)
-
-    def release(self, id: str) -> Future[bool]:
-        """Let a run that waits go on, whatever it waits for; False if it does not wait."""
-
-        def change(database: Any) -> bool:
-            run = _read_run(database, id, lock=True)
-            if run is None or run.status is not RunStatus.WAITING:
-                return False
-            self._add(database, id, row=Row(f"release {run.epoch}", b"{}"))
-            database.execute(_RELEASE, (id,))
-            return True
-
-        return self._submit(change)
-
-    def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
-        """Return the questions to people that no one has answered, of runs that are not over."""
-
-        def read(database: Any) -> list[AskedCall]:
-            found = database.execute(_LIST_ASKED, {"key": key_id, "most": MOST_ASKED}).fetchall()
-            return [
-                AskedCall(_make_run([*run, b""]), Row(key, bytes(body), epoch), at)
-                for key, body, epoch, at, *run in found
-            ]
-
-        return self._submit(read)
-
-    def count_open(self) -> Future[dict[RunStatus, int]]:
-        """Return how many runs are not over, by their status."""
-        query = (
-            "SELECT status, count(*) FROM wholecall.runs "
-            "WHERE status IN ('ready', 'running', 'waiting', 'client') GROUP BY status"
-        )
-        return self._submit(
-            lambda database: {RunStatus(name): count for name, count in database.execute(query)}
-        )
-
-    def append_frames(
-        self,
-        id: str,
-        frames: Sequence[bytes],
-        *,
-        epoch: int,
-        status: RunStatus | None = None,
-        stop: str = "",
-    ) -> Future[None]:
-        """Append to the response of a run, and set the status in the same change."""
-        values = self._describe(id, epoch=epoch, status=status, stop=stop)
+        rows, frames = split_added(added)
         first: list[int] = []  # a second attempt writes the same numbers
 
         def change(database: Any) -> None:
-            self._append(database, values, rows=())
-            first[:] = first or [_count_frames(database, id)]
+            self._extend(database, values, rows=rows)
+            first[:] = first or [_count_frames(database, id) if frames else 0]
             _insert_frames(database, id, frames=frames, first=first[0])
 
         return self._submit(change, waits=True)
 
-    def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
-        """Return the frames of a run from a number on; None for an unknown id."""
-
-        def read(database: Any) -> StoredFrames | None:
-            run = _read_run(database, id)
-            query = (
-                "SELECT body FROM wholecall.frames WHERE run = %s AND number >= %s ORDER BY number"
-            )
-            bodies = tuple(bytes(body) for (body,) in database.execute(query, (id, start)))
-            return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
-
-        return self._submit(read)
-
     # ── Claims ──────────────────────────────────────────────────────────────────────
 
     def _claim(self, database: Any, id: str) -> Claim | None:
-        run = _read_run(database, id, lock=True)
+        run = self._lock_run(database, id)
         if run is None:
             return None
-        rows = _read_rows(database, id)
+        rows = self._read_rows(database, id)
         if run.status in OVER:
             return Claim(ClaimState.OVER, run, rows)
         if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
@@ -524,13 +347,25 @@ class PostgresJournal:
         self._mine.add(id)
         return Claim(ClaimState.TAKEN, taken, rows, run.owner)
 
+    def _lock_run(self, database: Any, id: str) -> RunRow | None:
+        row = database.execute(f"{_SELECT_RUN} FOR NO KEY UPDATE", (id,)).fetchone()
+        return None if row is None else make_run(row)
+
+    def _execute(self, database: Any, query: str, *values: object) -> Any:
+        return database.execute(query.replace("?", "%s"), values)
+
+    def _read_asked(self, database: Any, key_id: str | None) -> Sequence[Sequence[Any]]:
+        asked = {"key": key_id, "most": MOST_ASKED}
+        found: Sequence[Sequence[Any]] = database.execute(_LIST_ASKED, asked).fetchall()
+        return found
+
     def _replace(self, database: Any, found: Claim) -> None:
         """End a claimed run in which nothing has begun: a new one takes its place."""
         if found.state is ClaimState.TAKEN:
             self._mine.discard(found.run.id)
             id, epoch = found.run.id, found.run.epoch
-            values = self._describe(id, epoch=epoch, status=RunStatus.CANCELLED, stop=_REPLACED)
-            self._append(database, values, rows=())
+            values = self._describe(id, epoch=epoch, status=RunStatus.CANCELLED, stop=REPLACED)
+            self._extend(database, values, rows=())
 
     def _is_at_work(self, database: Any, run: RunRow) -> bool:
         if run.owner == self.worker:
@@ -567,7 +402,7 @@ class PostgresJournal:
         values = (row.key, self._clock(), row.body, id)
         return bool(database.execute(insert, values).rowcount == 1)
 
-    def _append(self, database: Any, values: Mapping[str, Any], *, rows: Sequence[Row]) -> None:
+    def _extend(self, database: Any, values: Mapping[str, Any], *, rows: Sequence[Row]) -> None:
         """Append rows under an epoch, and set the status, in one statement."""
         id, epoch = values["id"], values["epoch"]
         columns = {"keys": [row.key for row in rows], "bodies": [row.body for row in rows]}
@@ -579,11 +414,40 @@ class PostgresJournal:
         if not owned:
             raise Fenced(f"another worker has taken over the run {id!r}")
         if written < len(rows):
-            there = {row.key: row for row in _read_rows(database, id)}
+            there = {row.key: row for row in self._read_rows(database, id)}
             if any(there[row.key] != row._replace(epoch=epoch) for row in rows):
                 raise ValueError(f"the run {id!r} has other rows of these keys: {columns['keys']}")
         if values["over"]:
             database.execute(_DELETE_DUE, (values["now"], _MOST_DELETED))
+
+    def _add_result(self, database: Any, id: str, *, row: Row) -> bytes:
+        call_id, (key, body, epoch) = row.key.partition(" ")[2], row
+        names = {"id": id, "call": call_id, "key": key, "late": f"late {call_id}"}
+        values = {**names, "epoch": epoch, "now": self._clock(), "body": body}
+        owned, written = database.execute(_APPEND_RESULT, values).fetchone()
+        if not owned:
+            raise Fenced(f"another worker has taken over the run {id!r}")
+        if written:
+            return body
+        query = "SELECT body, epoch FROM wholecall.rows WHERE run = %s AND key = %s"
+        counts, by = database.execute(query, (id, key)).fetchone()
+        if by != epoch:
+            database.execute(_INSERT_LATE, values)
+        return bytes(counts)
+
+    def _write_all(self, database: Any, news: Sequence[NewRows]) -> list[Fenced | None]:
+        """Append rows of many runs at once, or one after the other if something is in the way."""
+        rows = [(new.id, new.epoch, row.key, row.body) for new in news for row in new.rows]
+        names = ("runs", "epochs", "keys", "bodies")
+        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        written = database.execute(_WRITE_ALL, {**columns, "now": self._clock()}).rowcount
+        if written == len(rows):
+            return [None] * len(news)
+        return [self._write(database, new) for new in news]
+
+    def _append(self, database: Any, id: str, *, rows: Sequence[Row], epoch: int) -> None:
+        values = self._describe(id, epoch=epoch, status=None, stop="")
+        self._extend(database, values, rows=rows)
 
     # ── The thread ──────────────────────────────────────────────────────────────────
 
@@ -591,26 +455,18 @@ class PostgresJournal:
     def _driver(self) -> ModuleType:
         return load_driver()
 
-    def _submit(
-        self, make: Callable[[Any], _T], *, waits: bool = False, lazy: bool = False
-    ) -> Future[_T]:
-        """Have a change made. A `lazy` one is committed with the next other one, or soon."""
-        change = _Change(make, Future(), waits)
-        self._changes.add(change, lazy=lazy)
-        return change.made
-
     def _work(self) -> None:
         while True:
             taken = self._take()
             changes = [change for change in taken if change is not None]
             # A change whose future was cancelled is not made.
-            wanted = [each for each in changes if each.made.set_running_or_notify_cancel()]
+            wanted = [each for each in changes if each.is_wanted]
             if wanted:
                 self._make_all(wanted)
             if None in taken:
                 return
 
-    def _take(self) -> list[_Change | None]:
+    def _take(self) -> list[StoreChange | NewRows | None]:
         taken = self._backlog or [self._changes.get()]
         self._backlog = []
         self._changes.gather(has_others=len(self._mine) > 1)
@@ -619,30 +475,30 @@ class PostgresJournal:
                 taken.append(self._changes.get_nowait())
         return taken
 
-    def _make_all(self, changes: Sequence[_Change]) -> None:
+    def _make_all(self, changes: Sequence[StoreChange | NewRows]) -> None:
         """Make all changes in one transaction; if that fails, each in one of its own."""
         began = time.monotonic()
         try:
             outcomes = self._commit(changes)
         except (self._driver.Error, _InTheWay, ValueError) as error:
             for change in self._refuse_impatient(changes, error):
-                _settle(change, self._make_one(change))
+                settle([change], [self._make_one(change)])
         else:
-            for change, outcome in zip(changes, outcomes, strict=True):
-                _settle(change, outcome)
+            settle(changes, outcomes)
         self.on_commit(time.monotonic() - began)
 
-    def _refuse_impatient(self, changes: Sequence[_Change], error: Exception) -> list[_Change]:
+    def _refuse_impatient(
+        self, changes: Sequence[StoreChange | NewRows], error: Exception
+    ) -> list[StoreChange | NewRows]:
         """While the server is away, fail the changes that do not wait for it; return the others."""
         with suppress(self._driver.Error):
             self._connect()
             return list(changes)
-        for change in changes:
-            if not change.waits:
-                _settle(change, self._fail(error))
+        impatient = [change for change in changes if not change.waits]
+        settle(impatient, [self._fail(error)] * len(impatient))
         return [change for change in changes if change.waits]
 
-    def _make_one(self, change: _Change) -> Any:
+    def _make_one(self, change: StoreChange | NewRows) -> Any:
         """Make a change in a transaction of its own. If it waits, it outlives a restart."""
         until = time.monotonic() + (self._patience if change.waits else 0.0)
         for attempt in count(1):
@@ -664,50 +520,36 @@ class PostgresJournal:
     def _pause(self, error: Exception) -> None:
         """Wait before the next attempt to connect, and refuse what does not wait for it."""
         time.sleep(_PAUSE)
-        new: list[_Change | None] = []
+        new: list[StoreChange | NewRows | None] = []
         with suppress(queue.Empty):
             while True:
                 new.append(self._changes.get_nowait())
         for change in new:
             if change is None or change.waits:
                 self._backlog.append(change)
-            elif change.made.set_running_or_notify_cancel():
-                _settle(change, self._fail(error))
+            elif change.is_wanted:
+                settle([change], [self._fail(error)])
 
     def _connect(self) -> None:
         if self._database is None or self._database.closed:
             self._drop()
             self._database = connect(self.url)
 
-    def _commit(self, changes: Sequence[_Change]) -> list[Any]:
+    def _commit(self, changes: Sequence[StoreChange | NewRows]) -> list[Any]:
         """Make changes in one transaction. One that is fenced has written nothing."""
         self._connect()
         with self._database.transaction():
-            return [_make(self._database, change) for change in changes]
+            return self._make_each(self._database, changes)
 
     def _fail(self, error: Exception) -> StoreFailed:
-        why = f"{_FAILED}: {diagnose_server(error, self.url)}"
-        return StoreFailed(f"{_FAILED}; the log says why", why=why)
+        why = f"{STORE_FAILED}: {diagnose_server(error, self.url)}"
+        return StoreFailed(f"{STORE_FAILED}; the log says why", why=why)
 
     def _drop(self) -> None:
         database, self._database = self._database, None
         if database is not None:
             with suppress(self._driver.Error):
                 database.close()
-
-
-def _settle(change: _Change, outcome: Any) -> None:
-    if isinstance(outcome, BaseException):
-        change.made.set_exception(outcome)
-    else:
-        change.made.set_result(outcome)
-
-
-def _make(database: Any, change: _Change) -> Any:
-    try:
-        return change.make(database)
-    except Fenced as error:
-        return error
 
 
 def _find_taken(database: Any, id: str, *, handles: Sequence[str]) -> str | None:
@@ -730,23 +572,6 @@ def _insert_run(database: Any, run: RunRow, *, handles: Sequence[str]) -> None:
     inserted += database.execute(insert, (names, run.id)).rowcount if names else 0
     if inserted != 1 + len(names):
         raise _InTheWay
-
-
-def _make_run(row: Sequence[Any]) -> RunRow:
-    run = RunRow(*row)
-    return run._replace(status=RunStatus(run.status), plan=bytes(run.plan))
-
-
-def _read_run(database: Any, id: str, *, lock: bool = False) -> RunRow | None:
-    query = f"{_SELECT_RUN} FOR NO KEY UPDATE" if lock else _SELECT_RUN
-    row = database.execute(query, (id,)).fetchone()
-    return None if row is None else _make_run(row)
-
-
-def _read_rows(database: Any, id: str) -> tuple[Row, ...]:
-    query = "SELECT key, body, epoch FROM wholecall.rows WHERE run = %s ORDER BY number"
-    found = database.execute(query, (id,)).fetchall()
-    return tuple(Row(key, bytes(body), epoch) for key, body, epoch in found)
 
 
 def _count_frames(database: Any, id: str) -> int:

@@ -18,14 +18,18 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import queue
 import secrets
+import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from wholecall.errors import RunFailed, RunWaiting, UpstreamError, WholecallError
+from wholecall.errors import Fenced, RunFailed, RunWaiting, UpstreamError, WholecallError
 from wholecall.events import Call
 from wholecall.journal.journal_rows import (
     CANCEL,
@@ -45,14 +49,16 @@ from wholecall.journal.journal_rows import (
     read_call,
     read_result,
     restore,
-    write_call,
     write_parts,
     write_result,
 )
 from wholecall.messages import Part, Result
+from wholecall.storage import StoreFailed
 from wholecall.tools.tool import Elicitation
 
 _Result = TypeVar("_Result")
+_Made = TypeVar("_Made")
+_Settled: TypeAlias = tuple["asyncio.Future[None]", BaseException | None]
 LEASE = 15.0
 """Seconds after which a worker that gives no sign of life has lost its runs."""
 REFUSED_SECONDS = 120.0
@@ -63,9 +69,12 @@ MOST_CLAIMED = 4
 """Runs in one claim: the other workers take the rest."""
 MOST_ASKED = 1000
 """Questions that are listed, the oldest first."""
-
-
-_LAZY = ("answer ", "turn ")
+LAZY_SECONDS = 0.005
+"""The longest wait for a commit of what no one waits for: the next intent takes it along."""
+GATHER_SECONDS = 0.002
+"""The wait for the changes of other runs, so that they share a commit."""
+STORE_FAILED = "the journal of runs cannot be used"
+REPLACED = "an equal request was sent anew, and nothing had begun"
 _RELEASING = frozenset({"release", "decision", "approval"})
 TOO_LATE = DecisionRow("deny", "nobody answered in time")
 NO_ANSWER = DecisionRow(CANCEL, "nobody answered in time")
@@ -112,6 +121,16 @@ class RunRow(NamedTuple):
     plan: bytes = b""
 
 
+def make_run(row: Sequence[Any]) -> RunRow:
+    """Make a run of the columns of a store; `ValueError` if its status is none."""
+    run = RunRow(*row)
+    status, background = RunStatus(run.status), bool(run.background)
+    return run._replace(status=status, background=background, plan=bytes(run.plan))
+
+
+COLUMNS = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background"
+
+
 class ClaimState(enum.Enum):
     """The result of a claim."""
 
@@ -150,10 +169,126 @@ def find_last_release(claim: Claim) -> int:
     return max((row.epoch for row in released), default=0)
 
 
-def is_lazy(rows: Sequence[Row], status: RunStatus | None) -> bool:
-    """Return True if no one waits for rows: they are committed with the next change for which
-    someone does, or soon."""
-    return status is None and all(row.key.startswith(_LAZY) for row in rows) and len(rows) > 0
+class NewRows:
+    """Rows of a run on their way to disk. Those of all runs that wait are written together.
+
+    Await them to return when they are on disk. No one awaits lazy ones: they are committed with the
+    next change for which someone waits, or soon.
+    """
+
+    waits = True
+    """They wait for a store that is away."""
+    __slots__ = ("_note", "_written", "epoch", "id", "rows")
+
+    def __init__(
+        self, run: RunRow, rows: Sequence[Row], *, note: Callable[[BaseException], None], lazy: bool
+    ) -> None:
+        """`note` is called in the store's thread with what prevented the rows."""
+        self.id, self.epoch, self.rows = run.id, run.epoch, rows
+        self._note = note
+        self._written = None if lazy else asyncio.get_running_loop().create_future()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if self._written is not None:
+            yield from self._written.__await__()
+
+    @property
+    def is_wanted(self) -> bool:
+        """False if the task that awaits them was cancelled: then they are not written."""
+        return self._written is None or not self._written.cancelled()
+
+    @staticmethod
+    def settle(outcomes: Iterable[tuple[NewRows, BaseException | None]]) -> None:
+        """Say what became of rows, in the store's thread. Each event loop is woken once."""
+        awaited: dict[asyncio.AbstractEventLoop, list[_Settled]] = {}
+        for new, error in outcomes:
+            if error is not None:
+                new._note(error)
+            if new._written is not None:
+                awaited.setdefault(new._written.get_loop(), []).append((new._written, error))
+        for loop, settled in awaited.items():
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(_wake, settled)
+
+
+def _wake(settled: Iterable[_Settled]) -> None:
+    for written, error in settled:
+        if written.done():
+            continue
+        if error is None:
+            written.set_result(None)
+        else:
+            written.set_exception(error)
+
+
+class StoreChange(NamedTuple):
+    """A change to a journal, and what came of it."""
+
+    make: Callable[[Any], Any]
+    made: Future[Any]
+    waits: bool = False
+    """True if it waits for a server that is away."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """False if no one waits for it any more: then it is not made."""
+        return self.made.set_running_or_notify_cancel()
+
+
+def _make(database: Any, change: StoreChange) -> Any:
+    try:
+        return change.make(database)
+    except Fenced as error:  # before anything was written
+        return error
+
+
+def split_added(added: Sequence[Row | bytes]) -> tuple[list[Row], list[bytes]]:
+    """Return the rows and the frames."""
+    rows = [each for each in added if isinstance(each, Row)]
+    return rows, [each for each in added if isinstance(each, bytes)]
+
+
+def settle(changes: Sequence[StoreChange | NewRows], outcomes: Sequence[Any]) -> None:
+    """Say what came of changes: of rows at the end, to wake their tasks together."""
+    rows = []
+    for change, outcome in zip(changes, outcomes, strict=True):
+        if isinstance(change, NewRows):
+            rows.append((change, outcome))
+        elif isinstance(outcome, BaseException):
+            change.made.set_exception(outcome)
+        else:
+            change.made.set_result(outcome)
+    NewRows.settle(rows)
+
+
+class ChangeQueue(queue.SimpleQueue[Any]):
+    """The changes that wait for their commit, for any thread."""
+
+    def __init__(self) -> None:
+        self.is_closing = False
+        self._is_urgent = threading.Event()
+
+    def add(self, change: Any, *, lazy: bool) -> None:
+        """Add a change. A `lazy` one is committed with the next other one, or soon."""
+        if self.is_closing:
+            settle([change], [StoreFailed(f"{STORE_FAILED}: it is closed")])
+            return
+        self.put(change)
+        if not lazy and not self._is_urgent.is_set():
+            self._is_urgent.set()
+
+    def end(self) -> None:
+        """Let the thread that takes the changes end."""
+        self.is_closing = True
+        self.put(None)
+        self._is_urgent.set()
+
+    def gather(self, *, has_others: bool) -> None:
+        """Wait for the changes that share the commit of the first one."""
+        self._is_urgent.wait(LAZY_SECONDS)
+        if has_others:
+            time.sleep(GATHER_SECONDS)
+        self._is_urgent.clear()
 
 
 class StoredFrames(NamedTuple):
@@ -179,12 +314,26 @@ class JournalStore(Protocol):
     `StoreFailed` if the store does, with `Fenced` if the epoch is not the run's any more.
     """
 
+    worker: str
+    """The name of this worker, as owner of runs."""
     on_commit: Callable[[float], None]
     """Called in any thread with the seconds that a commit took."""
+    _mine: set[str]
+    """The runs that this process works on."""
+    _clock: Callable[[], float]
+    _changes: ChangeQueue
+    _thread: threading.Thread
+
+    def __init__(self, worker: str, *, clock: Callable[[], float]) -> None:
+        self.worker, self._clock = worker, clock
+        self.on_commit = lambda _: None
+        self._mine, self._changes = set(), ChangeQueue()
+        self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
 
     @property
-    def worker(self) -> str:
-        """The name of this worker, as owner of runs."""
+    def is_closed(self) -> bool:
+        """True if nothing can be asked of it any more."""
+        return not self._thread.is_alive()
 
     # ── Runs and their handles ──────────────────────────────────────────────────────
 
@@ -200,6 +349,7 @@ class JournalStore(Protocol):
 
     def claim(self, id: str) -> Future[Claim | None]:
         """Take a run over if its owner is dead or it has none; return None for an unknown id."""
+        return self._submit(lambda database: self._claim(database, id))
 
     def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
         """Take over background runs that are READY, or whose workers died: the oldest first."""
@@ -213,28 +363,86 @@ class JournalStore(Protocol):
     def find(self, handle: str) -> Future[str | None]:
         """Return the id of the run that a handle leads to."""
 
+        def read(database: Any) -> str | None:
+            query = "SELECT run FROM wholecall.handles WHERE name = ?"
+            found = self._execute(database, query, handle).fetchone()
+            return None if found is None else str(found[0])
+
+        return self._submit(read)
+
     def load(self, id: str) -> Future[Claim | None]:
         """Read a run and its rows, without a claim."""
+
+        def read(database: Any) -> Claim | None:
+            run = self._read_run(database, id)
+            if run is None:
+                return None
+            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
+            return Claim(state, run, self._read_rows(database, id))
+
+        return self._submit(read)
 
     def list_runs(
         self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
     ) -> Future[list[RunRow]]:
         """Return runs without their plans, the latest first."""
+        wanted = [status.value for status in statuses or tuple(RunStatus)]
+        of_key = "" if key_id is None else "AND key_id = ?"
+        values = [*wanted, *([] if key_id is None else [key_id]), most]
+        places = ", ".join("?" * len(wanted))
+        query = (
+            f"SELECT {COLUMNS} FROM wholecall.runs WHERE status IN ({places}) "  # noqa: S608 - only our own words
+            f"{of_key} ORDER BY touched DESC LIMIT ?"
+        )
+        return self._submit(
+            lambda database: [make_run(row) for row in self._execute(database, query, *values)]
+        )
 
     def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
         """Return the questions to people that no one has answered, of runs that are not over."""
 
+        def read(database: Any) -> list[AskedCall]:
+            found = self._read_asked(database, key_id)
+            return [
+                AskedCall(make_run(run), Row(key, bytes(body), epoch), at)
+                for key, body, epoch, at, *run in found
+            ]
+
+        return self._submit(read)
+
     def count_open(self) -> Future[dict[RunStatus, int]]:
         """Return how many runs are not over, by their status."""
+        query = (
+            "SELECT status, count(*) FROM wholecall.runs "
+            "WHERE status IN ('ready', 'running', 'waiting', 'client') GROUP BY status"
+        )
+        return self._submit(
+            lambda database: {
+                RunStatus(name): count for name, count in self._execute(database, query)
+            }
+        )
 
     def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
         """End a run that is not over, under a new epoch: its owner is fenced."""
 
     def delete(self, id: str) -> Future[bool]:
         """Forget a run, its rows, frames and handles. Its owner is fenced."""
+        query = "DELETE FROM wholecall.runs WHERE id = ?"
+        return self._submit(lambda database: self._execute(database, query, id).rowcount == 1)
 
     def let_go(self, id: str) -> None:
         """This process works no more on a run, whatever the store says."""
+        self._mine.discard(id)
+        query = (
+            "UPDATE wholecall.runs SET status = 'ready', owner = '' "
+            "WHERE id = ? AND owner = ? AND status = 'running'"
+        )
+
+        def change(database: Any) -> None:
+            if id not in self._mine:  # it may have been claimed anew since
+                self._execute(database, query, id, self.worker)
+
+        self._submit(change, lazy=True)
 
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
@@ -244,40 +452,152 @@ class JournalStore(Protocol):
     def append(
         self,
         id: str,
-        rows: Sequence[Row],
+        added: Sequence[Row | bytes],
         *,
         epoch: int,
         status: RunStatus | None = None,
         stop: str = "",
     ) -> Future[None]:
-        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+        """Append rows and frames (bytes) to a run and its response, and set its status, in one
+        change. A status but RUNNING lets go."""
+
+    def write(self, new: NewRows, *, lazy: bool) -> None:
+        """Append rows. Results among them are accepted as `append_result` accepts them."""
+        self._changes.add(new, lazy=lazy)
 
     def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
         """Append a result, from the owner or from the epoch of the intent; return what counts."""
+        row = Row(f"result {call_id}", body, epoch)
+        return self._submit(
+            lambda database: self._add_result(database, id, row=row), waits=True, lazy=True
+        )
 
     def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
         """Append a decision under a key; False if there is one. The run becomes READY if it
         waited."""
 
+        def change(database: Any) -> bool:
+            counted = self._add(database, id, row=Row(key, body))
+            if counted:
+                self._release(database, id)
+            return counted
+
+        return self._submit(change)
+
     def read_row(self, id: str, key: str) -> Future[bytes | None]:
         """Return a row of a run."""
+
+        def read(database: Any) -> bytes | None:
+            query = "SELECT body FROM wholecall.rows WHERE run = ? AND key = ?"
+            found = self._execute(database, query, id, key).fetchone()
+            return None if found is None else bytes(found[0])
+
+        return self._submit(read)
 
     def release(self, id: str) -> Future[bool]:
         """Let a run that waits go on, whatever it waits for; False if it does not wait."""
 
-    def append_frames(
-        self,
-        id: str,
-        frames: Sequence[bytes],
-        *,
-        epoch: int,
-        status: RunStatus | None = None,
-        stop: str = "",
-    ) -> Future[None]:
-        """Append to the response of a run, and set the status in the same change."""
+        def change(database: Any) -> bool:
+            run = self._lock_run(database, id)
+            if run is None or run.status is not RunStatus.WAITING:
+                return False
+            self._add(database, id, row=Row(f"release {run.epoch}", b"{}"))
+            return self._release(database, id)
+
+        return self._submit(change)
 
     def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
         """Return the frames of a run from a number on; None for an unknown id."""
+
+        def read(database: Any) -> StoredFrames | None:
+            run = self._read_run(database, id)
+            query = (
+                "SELECT body FROM wholecall.frames WHERE run = ? AND number >= ? ORDER BY number"
+            )
+            found = self._execute(database, query, id, start)
+            bodies = tuple(bytes(body) for (body,) in found)
+            return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
+
+        return self._submit(read)
+
+    def _submit(
+        self, make: Callable[[Any], _Made], *, waits: bool = False, lazy: bool = False
+    ) -> Future[_Made]:
+        """Have a change made. A `lazy` one is committed with the next other one, or soon."""
+        change = StoreChange(make, Future(), waits)
+        self._changes.add(change, lazy=lazy)
+        return change.made
+
+    def _make_each(self, database: Any, changes: Sequence[StoreChange | NewRows]) -> list[Any]:
+        """Make changes in their order; rows of several runs that follow each other together."""
+        outcomes: list[Any] = []
+        for kind, group in groupby(changes, key=type):
+            some: Sequence[Any] = list(group)
+            made = (_make(database, change) for change in some)
+            outcomes += made if kind is StoreChange else self._write_all(database, some)
+        return outcomes
+
+    def _write(self, database: Any, new: NewRows) -> Fenced | None:
+        """Append rows of one run. If it is fenced, results of what it began are written."""
+        results = [row for row in new.rows if row.key.startswith("result ")]
+        rows = [row for row in new.rows if row not in results]
+        try:
+            for row in results:
+                self._add_result(database, new.id, row=row._replace(epoch=new.epoch))
+            self._append(database, new.id, rows=rows, epoch=new.epoch)
+        except Fenced as error:
+            return error
+        return None
+
+    # ── Parts of changes, in the store's thread ─────────────────────────────────────
+
+    def _read_run(self, database: Any, id: str) -> RunRow | None:
+        query = f"SELECT {COLUMNS}, plan FROM wholecall.runs WHERE id = ?"  # noqa: S608 - only our own words
+        row = self._execute(database, query, id).fetchone()
+        return None if row is None else make_run(row)
+
+    def _read_rows(self, database: Any, id: str) -> tuple[Row, ...]:
+        query = "SELECT key, body, epoch FROM wholecall.rows WHERE run = ? ORDER BY number"
+        found = self._execute(database, query, id)
+        return tuple(Row(key, bytes(body), epoch) for key, body, epoch in found)
+
+    def _release(self, database: Any, id: str) -> bool:
+        """Make a run READY if it waits."""
+        query = (
+            "UPDATE wholecall.runs SET status = 'ready', stop = '' "
+            "WHERE id = ? AND status = 'waiting'"
+        )
+        return bool(self._execute(database, query, id).rowcount == 1)
+
+    # ── What differs ────────────────────────────────────────────────────────────────
+
+    def _execute(self, database: Any, query: str, *values: object) -> Any:
+        """Execute a statement that is the same in all stores but for its marks."""
+
+    def _work(self) -> None:
+        """Make the changes until the store is closed."""
+
+    def _claim(self, database: Any, id: str) -> Claim | None:
+        """Take a run over if that is allowed."""
+
+    def _lock_run(self, database: Any, id: str) -> RunRow | None:
+        """Read a run that no one else changes before the commit."""
+        return self._read_run(database, id)
+
+    def _read_asked(self, database: Any, key_id: str | None) -> Sequence[Sequence[Any]]:
+        """Read questions: key, body, epoch, time, and the run without its plan."""
+
+    def _write_all(self, database: Any, news: Sequence[NewRows]) -> Sequence[Fenced | None]:
+        """Append rows of several runs."""
+
+    def _append(self, database: Any, id: str, *, rows: Sequence[Row], epoch: int) -> None:
+        """Append rows of one run; `Fenced` if its epoch is another one."""
+
+    def _add(self, database: Any, id: str, *, row: Row) -> bool:
+        """Append a row under whatever epoch the run has; False if it is there."""
+
+    def _add_result(self, database: Any, id: str, *, row: Row) -> bytes:
+        """Append a result; return what counts."""
 
 
 class RunJournal:
@@ -334,15 +654,15 @@ class RunJournal:
         if attempt > 1 and not wait:
             return  # the intent is there; the tool may be repeated
         attempt += self.restored.attempts.get(call.id, 0)
-        row = IntentRow(write_call(call), attempt, write_parts(self.parts()))
+        row = IntentRow(call, attempt, write_parts(self.parts()))
         number = f".{attempt}" if attempt > 1 else ""
         clock = asyncio.get_running_loop().time
         asked_at = clock()
         intent = Row(f"intent {self.turn}{number} {call.id}", encode_row(row))
-        written = self._append(intent)
+        written = self._write(intent, lazy=not wait)
         if not wait:
             return
-        await asyncio.wrap_future(written)
+        await written
         if clock() - asked_at > LEASE / 2:
             # The process was stopped: another worker may have the run, and have settled the call.
             run = self.run
@@ -350,22 +670,19 @@ class RunJournal:
 
     def end_call(self, call: Call, *, status: str, result: Result, seconds: float) -> None:
         """Write the result of a call."""
-        row = ResultRow(write_call(call), status, write_result(result), seconds)
-        self._watch(self._write_result(call, row))
+        row = ResultRow(call, status, write_result(result), seconds)
+        self._write(Row(f"result {call.id}", encode_row(row)), lazy=True)
 
     async def settle(self, call: Call, *, status: str, result: Result) -> RecalledCall:
         """Write the result of a call that had begun elsewhere; return the one that counts.
 
         The worker that began it may still be alive, and may have written the real one.
         """
-        row = ResultRow(write_call(call), status, write_result(result))
-        body = await asyncio.wrap_future(self._write_result(call, row))
-        row = decode_row(ResultRow, body)
-        return RecalledCall(read_call(row.call), row.status, read_result(row.result), row.seconds)
-
-    def _write_result(self, call: Call, row: ResultRow) -> Future[bytes]:
+        row = ResultRow(call, status, write_result(result))
         run, body = self.run, encode_row(row)
-        return self._store.append_result(run.id, call.id, body=body, epoch=run.epoch)
+        written = self._store.append_result(run.id, call.id, body=body, epoch=run.epoch)
+        row = decode_row(ResultRow, await asyncio.wrap_future(written))
+        return RecalledCall(read_call(row.call), row.status, read_result(row.result), row.seconds)
 
     async def ask(self, call: Call, why: str) -> RunWaiting:
         """Write that a person has to say what became of a call; return the exception that says
@@ -393,8 +710,8 @@ class RunJournal:
         """Ask the user what a tool wants to know, and wait for the answer. What a tool asked
         before a crash is asked again: it begins anew, or not at all."""
         name = f"{call.id}?{secrets.token_hex(4)}"
-        row = AskRow(write_call(call), until, self.request_id, asdict(asked))
-        await asyncio.wrap_future(self._append(Row(f"approval_ask {name}", encode_row(row))))
+        row = AskRow(call, until, self.request_id, asdict(asked))
+        await self._write(Row(f"approval_ask {name}", encode_row(row)))
         key = f"approval {name}"
         try:
             return await self._await(key, until=until, pace=pace, late=NO_ANSWER)
@@ -422,15 +739,15 @@ class RunJournal:
 
     async def _ask(self, key: str, call: Call, *, until: float = 0.0) -> None:
         if key not in self.restored.asked:
-            row = AskRow(write_call(call), until, self.request_id)
-            await asyncio.wrap_future(self._append(Row(key, encode_row(row))))
+            row = AskRow(call, until, self.request_id)
+            await self._write(Row(key, encode_row(row)))
 
     # ── Turns ───────────────────────────────────────────────────────────────────────
 
     def append(self, key: str, row: AnswerRow | TurnRow) -> None:
         """Append a row that is not waited for."""
         self.check()
-        self._append(Row(key, encode_row(row)))
+        self._write(Row(key, encode_row(row)), lazy=True)
 
     async def end(self, rows: Sequence[Row], *, status: RunStatus, stop: str = "") -> None:
         """Append the last rows and end the run, in one change."""
@@ -475,18 +792,13 @@ class RunJournal:
         except WholecallError:
             return  # another worker has it, or finds it without an owner
 
-    def _append(self, row: Row) -> Future[None]:
-        written = self._store.append(self.run.id, (row,), epoch=self.run.epoch)
-        self._watch(written)
-        return written
+    def _write(self, row: Row, *, lazy: bool = False) -> NewRows:
+        new = NewRows(self.run, (row,), note=self._note, lazy=lazy)
+        self._store.write(new, lazy=lazy)
+        return new
 
-    def _watch(self, written: Future[None] | Future[bytes]) -> None:
-        written.add_done_callback(self._note)
-
-    def _note(self, written: Future[None] | Future[bytes]) -> None:
-        error = None if written.cancelled() else written.exception()
-        if error is not None:
-            self._failure = error
+    def _note(self, error: BaseException) -> None:
+        self._failure = error
 
 
 async def open_journal(

@@ -9,10 +9,10 @@ lease; times of this kind are read from the monotonic clock of the machine, whic
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import queue
 import sqlite3
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -20,22 +20,28 @@ from concurrent.futures import Future
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from wholecall.errors import Fenced
 from wholecall.journal.journal_rows import Row
 from wholecall.journal.run_journal import (
+    COLUMNS,
     LEASE,
     MOST_ASKED,
     MOST_CLAIMED,
     OVER,
-    AskedCall,
+    REPLACED,
+    STORE_FAILED,
     Claim,
     ClaimState,
+    JournalStore,
+    NewRows,
     RunRow,
     RunStatus,
-    StoredFrames,
-    is_lazy,
+    StoreChange,
+    make_run,
+    settle,
+    split_added,
 )
 from wholecall.storage import StoreFailed, diagnose, open_database
 
@@ -45,12 +51,6 @@ _BEAT = 1.0
 """Seconds between two signs of life."""
 _MOST_CHANGES = 512
 """Changes in one commit."""
-LAZY_SECONDS = 0.005
-"""The longest wait for a commit of what no one waits for: the next intent takes it along."""
-GATHER_SECONDS = 0.002
-"""The wait for the changes of other runs, so that they share a commit."""
-_REPLACED = "an equal request was sent anew, and nothing had begun"
-_FAILED = "the journal of runs cannot be used"
 _MIGRATIONS = (
     """
 CREATE TABLE runs (
@@ -81,9 +81,7 @@ ALTER TABLE handles ADD COLUMN until REAL NOT NULL DEFAULT 0;
 """,
 )
 """Numbered from 1; each is one transaction."""
-_RUN = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background, plan"
-_OF_RUNS = ", ".join(f"runs.{name}" for name in _RUN.removesuffix(", plan").split(", "))
-_RELEASE = "UPDATE runs SET status = 'ready', stop = '' WHERE id = ? AND status = 'waiting'"
+_OF_RUNS = ", ".join(f"runs.{name}" for name in COLUMNS.split(", "))
 # A run does not wait for what was decided while its worker was about to let go of it.
 _WAS_DECIDED = """
 SELECT 1 FROM rows JOIN runs ON runs.id = rows.run AND runs.epoch = rows.epoch
@@ -100,49 +98,16 @@ AND (key GLOB 'ask *' OR key GLOB 'approval_ask *') AND NOT EXISTS (
             || substr(asked.key, instr(asked.key, ' '))))
 ORDER BY asked.at LIMIT :most
 """  # noqa: S608 - only our own words
-_INSERT_RUN = f"INSERT INTO runs ({_RUN}) VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only our own words
+_INSERT_RUN = f"INSERT INTO runs ({COLUMNS}, plan) VALUES ({', '.join('?' * 12)})"  # noqa: S608 - only our own words
+_INSERT = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)"
+_FIND_OWNED = """
+SELECT id, epoch FROM runs WHERE id IN (SELECT value FROM json_each(?))
+AND status NOT IN ('done', 'failed', 'cancelled', 'broken')
+"""
 _T = TypeVar("_T")
 
 
-def _measure_nothing(_: float) -> None:
-    """Do nothing: no one is interested."""
-
-
-class _Change(NamedTuple):
-    make: Callable[[sqlite3.Connection], Any]
-    made: Future[Any]
-
-
-class ChangeQueue(queue.SimpleQueue[Any]):
-    """The changes that wait for their commit, for any thread."""
-
-    def __init__(self) -> None:
-        self.is_closing = False
-        self._is_urgent = threading.Event()
-
-    def add(self, change: Any, *, lazy: bool) -> None:
-        """Add a change. A `lazy` one is committed with the next other one, or soon."""
-        if self.is_closing:
-            change.made.set_exception(StoreFailed(f"{_FAILED}: it is closed"))
-        self.put(change)
-        if not lazy and not self._is_urgent.is_set():
-            self._is_urgent.set()
-
-    def end(self) -> None:
-        """Let the thread that takes the changes end."""
-        self.is_closing = True
-        self.put(None)
-        self._is_urgent.set()
-
-    def gather(self, *, has_others: bool) -> None:
-        """Wait for the changes that share the commit of the first one."""
-        self._is_urgent.wait(LAZY_SECONDS)
-        if has_others:
-            time.sleep(GATHER_SECONDS)
-        self._is_urgent.clear()
-
-
-class SqliteJournal:
+class SqliteJournal(JournalStore):
     """One file; several processes may use it, each with one worker."""
 
     def __init__(
@@ -153,20 +118,14 @@ class SqliteJournal:
         lease: float = LEASE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.worker = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        super().__init__(f"{os.getpid()}-{uuid.uuid4().hex[:8]}", clock=clock)
         self.path = path
         self._kept_seconds = kept_seconds
         self._lease = lease
-        self._clock = clock
         self._locks = path.with_name(f"{path.name}-workers")
         self._database = open_database(path, _prepare)
         self._file = _identify(path)
-        self.on_commit: Callable[[float], None] = _measure_nothing
-        self._mine: set[str] = set()
-        """The runs that this process works on."""
         self._lock_file = self._lock_worker()
-        self._changes = ChangeQueue()
-        self._thread = threading.Thread(target=self._work, name="wholecall journal", daemon=True)
         self._thread.start()
 
     # ── The interface ───────────────────────────────────────────────────────────────
@@ -205,19 +164,15 @@ class SqliteJournal:
 
         return self._submit(change)
 
-    def claim(self, id: str) -> Future[Claim | None]:
-        """Take a run over if its owner is dead or it has none; return None for an unknown id."""
-        return self._submit(lambda database: self._claim(database, id))
-
     def claim_abandoned(self, most: int = MOST_CLAIMED) -> Future[list[Claim]]:
         """Take over background runs that are READY, or whose workers died: the oldest first."""
 
         def change(database: sqlite3.Connection) -> list[Claim]:
             query = (
-                f"SELECT {_RUN} FROM runs WHERE background AND status IN ('ready', 'running') "  # noqa: S608 - only our own words
+                f"SELECT {COLUMNS} FROM runs WHERE background AND status IN ('ready', 'running') "  # noqa: S608 - only our own words
                 "ORDER BY created"
             )
-            open_runs = [_make_run(row) for row in database.execute(query)]
+            open_runs = [make_run(row) for row in database.execute(query)]
             dead = (
                 run
                 for run in open_runs
@@ -252,169 +207,29 @@ class SqliteJournal:
     def append(
         self,
         id: str,
-        rows: Sequence[Row],
+        added: Sequence[Row | bytes],
         *,
         epoch: int,
         status: RunStatus | None = None,
         stop: str = "",
     ) -> Future[None]:
-        """Append rows, and set the status in the same change. A status but RUNNING lets go."""
+        """Append rows and frames (bytes) to a run and its response, and set its status, in one
+        change. A status but RUNNING lets go."""
+        rows, frames = split_added(added)
 
         def change(database: sqlite3.Connection) -> None:
-            now = self._clock()
-            _demand_epoch(database, id, epoch=epoch)
-            _insert(database, id, rows=rows, epoch=epoch, now=now)
-            if status is not None:
-                self._set_status(database, id, status=status, stop=stop)
-
-        return self._submit(change, lazy=is_lazy(rows, status))
-
-    def append_frames(
-        self,
-        id: str,
-        frames: Sequence[bytes],
-        *,
-        epoch: int,
-        status: RunStatus | None = None,
-        stop: str = "",
-    ) -> Future[None]:
-        """Append to the response of a run, and set the status in the same change."""
-
-        def change(database: sqlite3.Connection) -> None:
-            _demand_epoch(database, id, epoch=epoch)
+            self._append(database, id, rows=rows, epoch=epoch)
             _insert_frames(database, id, frames=frames)
             if status is not None:
                 self._set_status(database, id, status=status, stop=stop)
 
         return self._submit(change)
 
-    def append_result(self, id: str, call_id: str, *, body: bytes, epoch: int) -> Future[bytes]:
-        """Append a result, from the owner or from the epoch of the intent; return what counts."""
-
-        def change(database: sqlite3.Connection) -> bytes:
-            if not _wrote_intent(database, id, call_id=call_id, epoch=epoch):
-                _demand_epoch(database, id, epoch=epoch)
-            key = f"result {call_id}"
-            before = database.execute(
-                "SELECT body, epoch FROM rows WHERE run = ? AND key = ?", (id, key)
-            ).fetchone()
-            if before is None:
-                _insert(database, id, rows=[Row(key, body)], epoch=epoch, now=self._clock())
-                return body
-            if before[1] != epoch:
-                database.execute(
-                    "INSERT OR IGNORE INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)",
-                    (id, f"late {call_id}", epoch, self._clock(), body),
-                )
-            return bytes(before[0])
-
-        return self._submit(change, lazy=True)
-
-    def decide(self, id: str, key: str, *, body: bytes) -> Future[bool]:
-        """Append a decision under a key; False if there is one. The run becomes READY if it
-        waited."""
-
-        def change(database: sqlite3.Connection) -> bool:
-            counted = self._add(database, id, row=Row(key, body))
-            if counted:
-                database.execute(_RELEASE, (id,))
-            return counted
-
-        return self._submit(change)
-
-    def read_row(self, id: str, key: str) -> Future[bytes | None]:
-        """Return a row of a run."""
-
-        def read(database: sqlite3.Connection) -> bytes | None:
-            query = "SELECT body FROM rows WHERE run = ? AND key = ?"
-            found = database.execute(query, (id, key)).fetchone()
-            return None if found is None else bytes(found[0])
-
-        return self._submit(read)
-
-    def release(self, id: str) -> Future[bool]:
-        """Let a run that waits go on, whatever it waits for; False if it does not wait."""
-
-        def change(database: sqlite3.Connection) -> bool:
-            run = _read_run(database, id)
-            if run is None or run.status is not RunStatus.WAITING:
-                return False
-            self._add(database, id, row=Row(f"release {run.epoch}", b"{}"))
-            return database.execute(_RELEASE, (id,)).rowcount == 1
-
-        return self._submit(change)
-
-    def list_asked(self, *, key_id: str | None = None) -> Future[list[AskedCall]]:
-        """Return the questions to people that no one has answered, of runs that are not over."""
-
-        def read(database: sqlite3.Connection) -> list[AskedCall]:
-            found = database.execute(_LIST_ASKED, {"key": key_id, "most": MOST_ASKED}).fetchall()
-            return [
-                AskedCall(_make_run([*run, b""]), Row(key, body, epoch), at)
-                for key, body, epoch, at, *run in found
-            ]
-
-        return self._submit(read)
-
-    def count_open(self) -> Future[dict[RunStatus, int]]:
-        """Return how many runs are not over, by their status."""
-        query = (
-            "SELECT status, count(*) FROM runs "
-            "WHERE status IN ('ready', 'running', 'waiting', 'client') GROUP BY status"
-        )
-        return self._submit(
-            lambda database: {RunStatus(name): count for name, count in database.execute(query)}
-        )
-
-    def load(self, id: str) -> Future[Claim | None]:
-        """Read a run and its rows, without a claim."""
-
-        def read(database: sqlite3.Connection) -> Claim | None:
-            run = _read_run(database, id)
-            if run is None:
-                return None
-            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
-            return Claim(state, run, _read_rows(database, id))
-
-        return self._submit(read)
-
-    def find(self, handle: str) -> Future[str | None]:
-        """Return the id of the run that a handle leads to."""
-
-        return self._submit(lambda database: _find_handle(database, handle))
-
-    def read_frames(self, id: str, start: int = 0) -> Future[StoredFrames | None]:
-        """Return the frames of a run from a number on; None for an unknown id."""
-
-        def read(database: sqlite3.Connection) -> StoredFrames | None:
-            run = _read_run(database, id)
-            query = "SELECT body FROM frames WHERE run = ? AND number >= ? ORDER BY number"
-            bodies = tuple(bytes(body) for (body,) in database.execute(query, (id, start)))
-            return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
-
-        return self._submit(read)
-
-    def list_runs(
-        self, statuses: Sequence[RunStatus] = (), *, key_id: str | None = None, most: int = 100
-    ) -> Future[list[RunRow]]:
-        """Return runs without their plans, the latest first."""
-        wanted = [status.value for status in statuses or tuple(RunStatus)]
-        places = ",".join("?" * len(wanted))
-        of_key = "" if key_id is None else "AND key_id = ?"
-        values = [*wanted, *([] if key_id is None else [key_id]), most]
-        query = (
-            f"SELECT {_RUN.removesuffix(', plan')} FROM runs WHERE status IN ({places}) {of_key} "  # noqa: S608 - only our own words
-            "ORDER BY touched DESC LIMIT ?"
-        )
-        return self._submit(
-            lambda database: [_make_run(row) for row in database.execute(query, values)]
-        )
-
     def cancel(self, id: str, why: str, *, frames: Sequence[bytes] = ()) -> Future[bool]:
         """End a run that is not over, under a new epoch: its owner is fenced."""
 
         def change(database: sqlite3.Connection) -> bool:
-            run = _read_run(database, id)
+            run = self._read_run(database, id)
             if run is None or run.status in OVER:
                 return False
             database.execute("UPDATE runs SET epoch = epoch + 1 WHERE id = ?", (id,))
@@ -423,30 +238,6 @@ class SqliteJournal:
             return True
 
         return self._submit(change)
-
-    def delete(self, id: str) -> Future[bool]:
-        """Forget a run, its rows, frames and handles. Its owner is fenced."""
-        query = "DELETE FROM runs WHERE id = ?"
-        return self._submit(lambda database: database.execute(query, (id,)).rowcount == 1)
-
-    def let_go(self, id: str) -> None:
-        """This process works no more on a run, whatever the store says."""
-        self._mine.discard(id)
-
-        def change(database: sqlite3.Connection) -> None:
-            if id not in self._mine:  # it may have been claimed anew since
-                database.execute(
-                    "UPDATE runs SET status = 'ready', owner = '' "
-                    "WHERE id = ? AND owner = ? AND status = 'running'",
-                    (id, self.worker),
-                )
-
-        self._submit(change, lazy=True)
-
-    @property
-    def is_closed(self) -> bool:
-        """True if nothing can be asked of it any more."""
-        return not self._thread.is_alive()
 
     def close(self) -> None:
         """Give up the runs of this worker, and close."""
@@ -462,10 +253,10 @@ class SqliteJournal:
     # ── Claims ──────────────────────────────────────────────────────────────────────
 
     def _claim(self, database: sqlite3.Connection, id: str) -> Claim | None:
-        run = _read_run(database, id)
+        run = self._read_run(database, id)
         if run is None:
             return None
-        rows = _read_rows(database, id)
+        rows = self._read_rows(database, id)
         if run.status in OVER:
             return Claim(ClaimState.OVER, run, rows)
         if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
@@ -482,11 +273,31 @@ class SqliteJournal:
         )
         return Claim(ClaimState.TAKEN, taken, rows, run.owner)
 
+    def _execute(self, database: sqlite3.Connection, query: str, *values: Any) -> sqlite3.Cursor:
+        return database.execute(query.replace("wholecall.", ""), values)
+
+    def _read_asked(self, database: sqlite3.Connection, key_id: str | None) -> list[Any]:
+        return database.execute(_LIST_ASKED, {"key": key_id, "most": MOST_ASKED}).fetchall()
+
+    def _add_result(self, database: sqlite3.Connection, id: str, *, row: Row) -> bytes:
+        call_id, epoch = row.key.partition(" ")[2], row.epoch
+        if not _wrote_intent(database, id, call_id=call_id, epoch=epoch):
+            _demand_epoch(database, id, epoch=epoch)
+        query = "SELECT body, epoch FROM rows WHERE run = ? AND key = ?"
+        before = database.execute(query, (id, row.key)).fetchone()
+        if before is None:
+            _insert(database, id, rows=[row], epoch=epoch, now=self._clock())
+            return row.body
+        if before[1] != epoch:
+            insert = _INSERT.replace("INSERT", "INSERT OR IGNORE", 1)
+            database.execute(insert, (id, f"late {call_id}", epoch, self._clock(), row.body))
+        return bytes(before[0])
+
     def _replace(self, database: sqlite3.Connection, found: Claim) -> None:
         """End a claimed run in which nothing has begun: a new one takes its place."""
         if found.state is ClaimState.TAKEN:
             self._mine.discard(found.run.id)
-            self._set_status(database, found.run.id, status=RunStatus.CANCELLED, stop=_REPLACED)
+            self._set_status(database, found.run.id, status=RunStatus.CANCELLED, stop=REPLACED)
 
     def _take_in(self, database: sqlite3.Connection, id: str) -> None:
         """Work on a run, with a sign of life from its first moment on."""
@@ -557,14 +368,6 @@ class SqliteJournal:
 
     # ── The thread ──────────────────────────────────────────────────────────────────
 
-    def _submit(
-        self, make: Callable[[sqlite3.Connection], _T], *, lazy: bool = False
-    ) -> Future[_T]:
-        """Have a change made. A `lazy` one is committed with the next other one, or soon."""
-        change = _Change(make, Future())
-        self._changes.add(change, lazy=lazy)
-        return change.made
-
     def _work(self) -> None:
         beat = time.monotonic()
         while True:
@@ -572,13 +375,13 @@ class SqliteJournal:
             changes = [change for change in taken if change is not None]
             if self._mine and time.monotonic() - beat >= _BEAT:
                 beat = time.monotonic()
-                changes.append(_Change(self._give_sign, Future()))
+                changes.append(StoreChange(self._give_sign, Future()))
             self._commit(changes)
             if None in taken:
                 return
 
-    def _take(self) -> list[_Change | None]:
-        changes: list[_Change | None] = []
+    def _take(self) -> list[StoreChange | NewRows | None]:
+        changes: list[StoreChange | NewRows | None] = []
         with suppress(queue.Empty):
             changes.append(self._changes.get(timeout=_BEAT / 2))
             self._changes.gather(has_others=len(self._mine) > 1)
@@ -595,31 +398,67 @@ class SqliteJournal:
         if _identify(self.path) != self._file:
             raise OSError("the file was deleted or replaced")
 
-    def _commit(self, changes: list[_Change]) -> None:
+    def _commit(self, changes: Sequence[StoreChange | NewRows]) -> None:
         """Make all changes in one transaction; one that fails leaves nothing of itself.
 
         A change whose future was cancelled is not made: the one who wanted it does not wait for it.
         """
-        changes = [change for change in changes if change.made.set_running_or_notify_cancel()]
+        changes = [change for change in changes if change.is_wanted]
         if not changes:
             return
         database, began = self._database, time.monotonic()
         try:
             self._demand_file()
-            outcomes = _make_all(database, changes)
+            outcomes = self._make_all(database, changes)
             database.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             with suppress(sqlite3.Error):
                 database.execute("ROLLBACK")
-            why = f"{_FAILED}: {diagnose(error, self.path)}"
-            failed = StoreFailed(f"{_FAILED}; the log says why", why=why)
+            why = f"{STORE_FAILED}: {diagnose(error, self.path)}"
+            failed = StoreFailed(f"{STORE_FAILED}; the log says why", why=why)
             outcomes = [failed] * len(changes)
         self.on_commit(time.monotonic() - began)
-        for change, outcome in zip(changes, outcomes, strict=True):
-            if isinstance(outcome, BaseException):
-                change.made.set_exception(outcome)
-            else:
-                change.made.set_result(outcome)
+        settle(changes, outcomes)
+
+    def _make_all(self, database: sqlite3.Connection, changes: Sequence[Any]) -> list[Any]:
+        """Make changes in one transaction, which is left open; one that fails leaves nothing of
+        itself. Nearly none fails after it has written, so savepoints are made only then."""
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            return self._make_each(database, changes)
+        except (sqlite3.IntegrityError, ValueError):
+            database.execute("ROLLBACK")
+        database.execute("BEGIN IMMEDIATE")
+        return [self._make(database, change) for change in changes]
+
+    def _make(self, database: sqlite3.Connection, change: StoreChange | NewRows) -> Any:
+        database.execute("SAVEPOINT change")
+        try:
+            if isinstance(change, NewRows):
+                return self._write(database, change)
+            return change.make(database)
+        except (Fenced, sqlite3.IntegrityError, ValueError) as error:  # the last: a damaged row
+            database.execute("ROLLBACK TO change")
+            return error
+        finally:
+            if database.in_transaction:
+                database.execute("RELEASE change")
+
+    def _append(
+        self, database: sqlite3.Connection, id: str, *, rows: Sequence[Row], epoch: int
+    ) -> None:
+        _demand_epoch(database, id, epoch=epoch)
+        _insert(database, id, rows=rows, epoch=epoch, now=self._clock())
+
+    def _write_all(self, database: sqlite3.Connection, news: Sequence[NewRows]) -> list[None]:
+        """Append rows of many runs; `ValueError` if one of them is fenced."""
+        owned = dict(database.execute(_FIND_OWNED, (json.dumps([new.id for new in news]),)))
+        if any(owned.get(new.id) != new.epoch for new in news):
+            raise ValueError
+        now = self._clock()
+        rows = ((new.id, row.key, new.epoch, now, row.body) for new in news for row in new.rows)
+        database.executemany(_INSERT, rows)
+        return [None] * len(news)
 
 
 def _prepare(database: sqlite3.Connection) -> None:
@@ -635,37 +474,6 @@ def _prepare(database: sqlite3.Connection) -> None:
             database.execute(statement)
         database.execute(f"PRAGMA user_version = {number}")
     database.execute("COMMIT")
-
-
-def _make_all(database: sqlite3.Connection, changes: Sequence[_Change]) -> list[Any]:
-    """Make changes in one transaction, which is left open; one that fails leaves nothing of
-    itself. Nearly none fails after it has written, so savepoints are made only then."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        return [_try(database, change) for change in changes]
-    except (sqlite3.IntegrityError, ValueError):
-        database.execute("ROLLBACK")
-    database.execute("BEGIN IMMEDIATE")
-    return [_make(database, change) for change in changes]
-
-
-def _try(database: sqlite3.Connection, change: _Change) -> Any:
-    try:
-        return change.make(database)
-    except Fenced as error:  # before anything was written
-        return error
-
-
-def _make(database: sqlite3.Connection, change: _Change) -> Any:
-    database.execute("SAVEPOINT change")
-    try:
-        return change.make(database)
-    except (Fenced, sqlite3.IntegrityError, ValueError) as error:  # the last: a damaged row
-        database.execute("ROLLBACK TO change")
-        return error
-    finally:
-        if database.in_transaction:
-            database.execute("RELEASE change")
 
 
 def _identify(path: Path) -> tuple[int, int] | None:
@@ -690,21 +498,6 @@ def _find_taken(database: sqlite3.Connection, id: str, *, handles: Sequence[str]
     return None if found is None else id
 
 
-def _make_run(row: Sequence[Any]) -> RunRow:
-    run = RunRow(*row)
-    return run._replace(status=RunStatus(run.status), background=bool(run.background))
-
-
-def _read_run(database: sqlite3.Connection, id: str) -> RunRow | None:
-    row = database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()  # noqa: S608 - only our own words
-    return None if row is None else _make_run(row)
-
-
-def _read_rows(database: sqlite3.Connection, id: str) -> tuple[Row, ...]:
-    query = "SELECT key, body, epoch FROM rows WHERE run = ? ORDER BY number"
-    return tuple(Row(*row) for row in database.execute(query, (id,)))
-
-
 def _demand_epoch(database: sqlite3.Connection, id: str, *, epoch: int) -> None:
     row = database.execute("SELECT epoch, status FROM runs WHERE id = ?", (id,)).fetchone()
     if row is None or row[0] != epoch:
@@ -723,9 +516,7 @@ def _wrote_intent(database: sqlite3.Connection, id: str, *, call_id: str, epoch:
 def _insert(
     database: sqlite3.Connection, id: str, *, rows: Sequence[Row], epoch: int, now: float
 ) -> None:
-    values = [(id, row.key, epoch, now, row.body) for row in rows]
-    insert = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)"
-    database.executemany(insert, values)
+    database.executemany(_INSERT, [(id, row.key, epoch, now, row.body) for row in rows])
 
 
 def _insert_frames(database: sqlite3.Connection, id: str, *, frames: Sequence[bytes]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from wholecall.events import Reasoning, Text
-from wholecall.journal.journal_rows import read_messages, write_messages
+from wholecall.journal.journal_rows import encode_row, read_messages, write_messages
 from wholecall.messages import CallResult, Media, Message, Native, PastCall, Result, Role
 
 IMAGE = Media(kind="image", media_type="image/png", data="AAAA", name="a.png")
@@ -31,9 +33,10 @@ MESSAGES = (
 
 
 def test_what_was_written_is_read_again() -> None:
-    assert read_messages(write_messages(MESSAGES)) == MESSAGES
+    assert read_messages(json.loads(encode_row(write_messages(MESSAGES)))) == MESSAGES
 
 
 def test_what_a_message_was_read_from_is_not_kept() -> None:
     native = Message(Role.USER, (Text("hi"),), Native("openai-chat", ({"role": "user"},)))
-    assert read_messages(write_messages([native])) == (Message(Role.USER, (Text("hi"),)),)
+    written = json.loads(encode_row(write_messages([native])))
+    assert read_messages(written) == (Message(Role.USER, (Text("hi"),)),)

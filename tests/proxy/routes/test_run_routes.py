@@ -22,7 +22,6 @@ from wholecall.journal.journal_rows import (
     Row,
     encode_row,
     restore,
-    write_call,
 )
 from wholecall.journal.run_journal import RunStatus
 from wholecall.journal.sqlite_journal import SqliteJournal
@@ -143,7 +142,7 @@ async def interrupt(folder: Path, mailbox: Mailbox) -> str:
     [call] = restored.open_answer.outcome.calls
     rows = [
         Row(f"approval {call.id}", encode_row(DecisionRow("approve"))),
-        Row(f"intent 1 {call.id}", encode_row(IntentRow(write_call(call)))),
+        Row(f"intent 1 {call.id}", encode_row(IntentRow(call))),
     ]
     store.append(id, rows, epoch=claim.run.epoch, status=RunStatus.READY).result()
     store.let_go(id)

@@ -158,7 +158,7 @@ class FrameSink:
         frames = [b"".join(self._pending)] if self._pending else []
         self._pending.clear()
         run = self._run
-        return self._store.append_frames(run.id, frames, epoch=run.epoch, status=status)
+        return self._store.append(run.id, frames, epoch=run.epoch, status=status)
 
 
 # ── The stream as it was committed ──────────────────────────────────────────────────

@@ -22,7 +22,7 @@ from wholecall.agent.run_events import (
     ToolReported,
 )
 from wholecall.events import Call
-from wholecall.journal.journal_rows import read_messages, write_messages
+from wholecall.journal.journal_rows import encode_row, read_messages, write_messages
 from wholecall.journal.run_journal import RunJournal
 from wholecall.messages import (
     CallResult,
@@ -183,7 +183,7 @@ class MixedTools:
     async def keep(self, key_id: str, result: RunResult) -> tuple[Call, ...]:
         """Keep the turns of a run; the client's calls under the ids that it gets to see."""
         ids = {call.id: make_call_id() for call in result.pending}
-        text = json.dumps(write_messages(_rename(result.messages, ids))).encode()
+        text = encode_row(write_messages(_rename(result.messages, ids)))
         names = tuple(f"{key_id} {id}" for id in ids.values())
         await asyncio.to_thread(self._blobs.put, names, text)
         return tuple(replace(call, id=ids[call.id]) for call in result.pending)
