@@ -9,7 +9,6 @@ The unfinished thing has its own type: a draft is private to the assembler, and 
 
 from __future__ import annotations
 
-import copy
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -202,7 +201,14 @@ class Call:
 def copy_call(call: Call) -> Call:
     """Return the same call with a copy of its arguments, for readers that must not change what
     runs."""
-    return replace(call, arguments=copy.deepcopy(call.arguments))
+    return replace(call, arguments=_copy_json(call.arguments))
+
+
+def _copy_json(value: Any) -> Any:
+    """Copy the objects and lists of a value; all else in it cannot be changed."""
+    if isinstance(value, dict):
+        return {name: _copy_json(each) for name, each in value.items()}
+    return [_copy_json(each) for each in value] if isinstance(value, list) else value
 
 
 class Rejected(Value, frozen=True, kw_only=True):

@@ -313,7 +313,7 @@ class Loop:
         self._budget.turns += 1
         for call in answer.outcome.calls:
             self._demand_tool(self._journal, call)
-        return ReadAnswer(answer.outcome, message, answer.outcome.calls)
+        return ReadAnswer(answer.outcome, answer.outcome.calls, lambda: message)
 
     def _demand_tool(self, journal: RunJournal, call: Call) -> None:
         """A call whose tool is not here any more waits for it, unless it has its result."""

@@ -215,9 +215,14 @@ class ReadAnswer:
     """An answer, read to its end."""
 
     outcome: Outcome
-    message: Message
     waiting: tuple[Call, ...]
     """Released by the end of the answer, and not started yet."""
+    make_message: Callable[[], Message]
+
+    @property
+    def message(self) -> Message:
+        """The answer as a message. No one needs it unless the conversation goes on here."""
+        return self.make_message()
 
 
 class Turn:
@@ -239,28 +244,30 @@ class Turn:
     @property
     def parts(self) -> tuple[Part, ...]:
         """The answer as far as it is read."""
-        return answer_message(map(_as_said, self._events), self._protocol).parts
+        return self._make_message().parts
 
     async def read(self, upstream: Upstream, sent: Sent) -> ReadAnswer:
         """Ask, and read until the answer is over."""
-        protocol, prepared = upstream.protocol, None
+        self._protocol, prepared = upstream.protocol, None
         if sent.prepare is not None:
             prepared = asyncio.get_running_loop().run_in_executor(None, sent.prepare)
         try:
             async with upstream.answer(sent.request) as answer:
-                protocol = self._protocol = answer.protocol
+                self._protocol = answer.protocol
                 if prepared is not None:
                     await prepared
                 rest = await self._read_chunks(answer, sent)
         except UpstreamError as error:
             if error.quoted is None or not sent.request.tools:
                 raise
-            quoting = Answer(protocol=protocol, chunks=once(b""), streamed=False)
+            quoting = Answer(protocol=self._protocol, chunks=once(b""), streamed=False)
             rest = sent.make_reader(quoting).read_quoted(error.quoted, error.words)
         self._take(rest)
         waiting = tuple(event.call for event in rest if isinstance(event, Released))
-        message = answer_message([_as_said(event) for event in self._events], protocol)
-        return ReadAnswer(collect(self._events), message, waiting)
+        return ReadAnswer(collect(self._events), waiting, self._make_message)
+
+    def _make_message(self) -> Message:
+        return answer_message(map(_as_said, self._events), self._protocol)
 
     async def _read_chunks(self, answer: Answer, sent: Sent) -> list[Event]:
         """Take what comes; return what the end of the answer brought about."""

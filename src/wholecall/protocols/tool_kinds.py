@@ -86,7 +86,8 @@ class WireNames:
         self._spaces = {kind.namespace for kind in self._kinds.values()}
         self._types = {kind.type for kind in self._kinds.values()}
         self._plain = {spec.name for spec in tools if spec.kind is None}
-        uses = Counter(kind.name for kind in self._kinds.values())
+        named = (kind.name for kind in self._kinds.values())
+        uses = Counter(named) if self._kinds else {}
         self._by_name = {
             kind.name: name
             for name, kind in self._kinds.items()
@@ -194,6 +195,8 @@ class OwnCall:
 
 def settle_choice(choice: Choice, tools: Sequence[ToolSpec], *, protocol: str) -> Choice:
     """Name the chosen tools as the request does; a tool of the provider's stays what it is."""
+    if not choice.tools:
+        return choice
     names = WireNames(tools, protocol)
 
     def settle(tool: Tool) -> Tool:

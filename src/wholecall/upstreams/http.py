@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -249,6 +249,24 @@ class _Begun:
     streamed: bool
 
 
+class _Answering:
+    """An answer inside of the context. As a generator, it would take a few calls more."""
+
+    __slots__ = ("_request", "_response", "_upstream")
+
+    def __init__(self, upstream: HttpUpstream, request: Request) -> None:
+        self._upstream = upstream
+        self._request = request
+
+    async def __aenter__(self) -> Answer:
+        answer, self._response = await self._upstream.open(self._request)
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        # After the last byte the connection is in the pool again, and this does nothing.
+        self._response.close()
+
+
 def pools_for(endpoint: Endpoint, settings: HttpSettings) -> Pools:
     """Pools of connections to one endpoint."""
     url, environ = endpoint.url_for("", stream=True), settings.environ
@@ -286,24 +304,24 @@ class HttpUpstream:
         self._settings = settings or HttpSettings()
         self._pools = pools_for(self.endpoint, self._settings)
 
-    @asynccontextmanager
-    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+    def answer(self, request: Request) -> AbstractAsyncContextManager[Answer]:
         """Ask, and read the answer inside of the context."""
+        return _Answering(self, request)
+
+    async def open(self, request: Request) -> tuple[Answer, HttpResponse]:
+        """The same for a caller that closes the response itself."""
         many = len(request.tools) + sum(len(each.parts) for each in request.messages) > MANY_PARTS
         prepare = partial(self._prepare, request)
         prepared = await asyncio.to_thread(prepare) if many else prepare()
         begun = await ask(partial(self._attempt, prepared), self._settings.retry)
-        try:
-            yield Answer(
-                protocol=self.protocol,
-                chunks=self._read(begun) if begun.streamed else once(begun.start),
-                streamed=begun.streamed,
-                headers=begun.response.headers,
-                silence=self._settings.timeouts.between_chunks,
-            )
-        finally:
-            # After the last byte the connection is in the pool again, and this does nothing.
-            begun.response.close()
+        answer = Answer(
+            protocol=self.protocol,
+            chunks=self._read(begun) if begun.streamed else once(begun.start),
+            streamed=begun.streamed,
+            headers=begun.response.headers,
+            silence=self._settings.timeouts.between_chunks,
+        )
+        return answer, begun.response
 
     async def close(self) -> None:
         """Close the connections. The next request opens new ones."""

@@ -527,14 +527,13 @@ def _find_repeated(
     messages: Sequence[Message], calls: Sequence[Call], *, limits: RunLimits
 ) -> list[Call]:
     """Return the calls that were made too often since the user's question."""
-    if not calls:
-        return []
-    question = messages[_find_start(messages) :]
+    question = messages[_find_start(messages) :] if calls else ()
+    past = [part for each in question for part in each.parts if isinstance(part, PastCall)]
+    if len(past) + len(calls) < limits.stop_identical:
+        return []  # to compare calls, their arguments are written anew
     guard = Guard(limits)
-    for message in question:
-        for part in message.parts:
-            if isinstance(part, PastCall):
-                guard.refuse(part)
+    for call in past:
+        guard.refuse(call)
     return [*filter(guard.refuse, calls)]
 
 

@@ -11,7 +11,7 @@ import asyncio
 import enum
 import time
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -321,7 +321,7 @@ async def sleep_and_tell(delay: float) -> None:
 class _Asking(Generic[_Begun]):
     """A context that asks an upstream, watched while it is entered."""
 
-    __slots__ = ("_opening", "_request", "_watch")
+    __slots__ = ("_opening", "_request", "_show", "_watch")
 
     def __init__(
         self,
@@ -329,10 +329,13 @@ class _Asking(Generic[_Begun]):
         opening: AbstractAsyncContextManager[_Begun],
         *,
         request: Request | None,
+        show: Callable[[_Begun], _Begun] | None = None,
     ) -> None:
         self._watch = watch
         self._opening = opening
         self._request = request
+        self._show = show
+        """Returns what is entered, in the place of what began."""
 
     async def __aenter__(self) -> _Begun:
         watch = self._watch
@@ -347,10 +350,10 @@ class _Asking(Generic[_Begun]):
             _ASKING.reset(token)
         try:
             watch.answer(asked)
+            return begun if self._show is None else self._show(begun)
         except BaseException as error:
             await self._opening.__aexit__(type(error), error, error.__traceback__)
             raise
-        return begun
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return await self._opening.__aexit__(*error)
@@ -378,17 +381,18 @@ class WatchedUpstream:
         """The protocol that it speaks."""
         return self._upstream.protocol
 
-    @asynccontextmanager
-    async def answer(self, request: Request) -> AsyncIterator[Answer]:
+    def answer(self, request: Request) -> AbstractAsyncContextManager[Answer]:
         """Ask, and read the answer inside of the context."""
-        async with self._watch.asking(self._upstream.answer(request), request) as answer:
-            take = self._watch.open_chunks(ChunksBegan(answer.protocol, answer.streamed))
-            if self._on_headers is not None:
-                self._on_headers(answer.headers)
-            if self._peek is None and take is None:
-                yield answer
-            else:
-                yield replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
+        opening = self._upstream.answer(request)
+        return _Asking(self._watch, opening, request=request, show=self._show)
+
+    def _show(self, answer: Answer) -> Answer:
+        take = self._watch.open_chunks(ChunksBegan(answer.protocol, answer.streamed))
+        if self._on_headers is not None:
+            self._on_headers(answer.headers)
+        if self._peek is None and take is None:
+            return answer
+        return replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
 
     async def close(self) -> None:
         """Leave it open: others use it."""
