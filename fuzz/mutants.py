@@ -1236,6 +1236,34 @@ MUTANTS = [
         "and True:",
         "tests/dialects/test_parser_context_wrappers.py",
     ),
+    Mutant(
+        "a broken call in JSON is run as code",
+        "dialects/grammars/python_calls.py",
+        'or first in ("", "{", "["):',
+        "or not first:",
+        "tests/dialects/grammars/test_literal_calls.py",
+    ),
+    Mutant(
+        "text in a list of calls is let go in silence",
+        "dialects/grammars/python_calls.py",
+        "            if self._grammar.brackets:\n                self._output.reject(",
+        "            if not self._grammar:\n                self._output.reject(",
+        "tests/dialects/grammars/test_literal_calls.py",
+    ),
+    Mutant(
+        "the turn of another role is a part of the code",
+        "dialects/grammars/python_calls.py",
+        "markers_of(self.closers + self.turns)",
+        "markers_of(self.closers)",
+        "tests/dialects/grammars/test_literal_calls.py",
+    ),
+    Mutant(
+        "arguments without a name after Mistral's token are let go in silence",
+        "dialects/engine.py",
+        "if opened or (end and",
+        "if (end and",
+        "tests/dialects/grammars/test_json_calls.py",
+    ),
 ]
 
 

@@ -283,6 +283,7 @@ _LONGEST_LANGUAGE = 32
 REPEATS = 16
 """Openers in a row with nothing between them. An honest model writes one."""
 _BARE_BEGINNINGS = frozenset("{[")
+_UNCLOSED = "[TOOL_CALLS]"
 IN_A_SENTENCE = "words follow on its line, so that it reads as a part of a sentence"
 """The flaw of a call that is only mentioned in a sentence."""
 
@@ -507,7 +508,8 @@ class Engine:
     def _report_broken(self, mark: str) -> Steps[None]:
         """Report markup that is closed like a call but holds none; it stays text, too.
 
-        A token of the model is never prose, and neither is a tag around a bracket.
+        A token of the model is never prose, and neither is a tag around a bracket. Mistral's calls
+        have no closing mark: there a bracket is enough.
         """
         if self._dialect.rescues or len(mark) == 1 or mark.startswith("\n") or mark.endswith("="):
             return
@@ -517,7 +519,8 @@ class Engine:
             _, end = yield from self._source.header(self._words.closers, LONGEST_NAME)
         self._source.rewind(place)
         self._source.forget()
-        if end and end not in self._words.grammars:
+        opened = mark == _UNCLOSED and first in _BARE_BEGINNINGS
+        if opened or (end and end not in self._words.grammars):
             self._output.reject(Reason.BAD_MARKUP, f"no call can be read after {mark!r}")
 
     def _skip_call(self, mark: str) -> Steps[None]:

@@ -42,6 +42,10 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
     ("a built-in tool, cut", "llama3_json", '<|python_tag|>find.call(query="x"', "!truncated find"),
     ("a tool that is not built in", "llama3_json", '<|python_tag|>find(query="x")', CALL),
     ("code that is no tool", "llama3_json", '<|python_tag|>sum(a=1)', "'<|python_tag|>sum(a=1)'"),
+    ("a list where lines are usual", "olmo3", '<function_calls>[find(query="x"), now()]</function_calls>', f"{CALL} | now {{}}"),
+    ("a list where lines are usual, and text in it", "olmo3", '<function_calls>[find(query="x") so]</function_calls>', f"{CALL} | !bad_markup - | ' so]'"),
+    ("text in a list", "pythonic", '[find(query="x"), now() and so]', f"{CALL} | !bad_markup - | now {{}} | ' and so]'"),
+    ("text in a list that is not closed", "auto", '[find(query="x")\nSo.', f"{CALL} | !bad_markup - | '\nSo.'"),
     ("a list under the name of a JSON format", "llama3_json", '[find(query="x"), now()]', f"{CALL} | now {{}}"),
     ("an object under the name of a Python format", "pythonic", '{"name": "find", "parameters": {"query": "x"}}', CALL),
     ("an unknown call in a list", "auto", '[find(query="x"), other(a=1)]', f"{CALL} | !unknown_tool other"),
@@ -196,3 +200,39 @@ b')"""), 'any {"a": "it\'s", "b": "\\"", "c": "\\nAé😀\\\\q\\u0000", "d": "x\
 )
 def test_rows(say: Callable[..., str], dialect: str, *, text: str, said: str) -> None:
     assert say(dialect, text) == said
+
+
+# ── Code for an interpreter ─────────────────────────────────────────────────────────
+
+CODE = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+PYTHON = [{"name": name, "parameters": CODE} for name in ("now", "python")]
+TWO = {"type": "object", "properties": {"code": {"type": "string"}, "file": {"type": "string"}}}
+PRINT = 'python {"code": "print(\'a\')"}'
+CODES = [
+    ("up to a closer", "<|python_tag|>print('a')<|eom_id|>", PRINT),
+    ("up to the end of the answer", "<|python_tag|>print('a')", PRINT),
+    ("after words", "So:\n<|python_tag|>print('a')<|eot_id|>", f"{PRINT} | 'So:\n'"),
+    ("lines, quotes and braces", '<|python_tag|>x = {"a": "\\n"}\nprint(x)<|eom_id|>', 'python {"code": "x = {\\"a\\": \\"\\\\n\\"}\\nprint(x)"}'),
+    ("before the turn of another role", "<|python_tag|>print('a')<|start_header_id|>ipython<|end_header_id|>1", f"{PRINT} | '<|start_header_id|>ipython<|end_header_id|>1'"),
+    ("the call of a tool", "<|python_tag|>now(code='a')<|eom_id|>", 'now {"code": "a"}'),
+    ("the call of a tool, cut", "<|python_tag|>now(code='a", "!truncated now"),
+    ("a call in JSON, cut", '<|python_tag|>{"name": "now", "parameters": {"code": "a"', "!truncated now"),
+    ("a call in JSON of nobody", '<|python_tag|>{"name": "me"}', "'<|python_tag|>{\"name\": \"me\"}'"),
+    ("nothing", "<|python_tag|>", "'<|python_tag|>'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", ["auto", "functionary_v31", "pythonic"])
+@pytest.mark.parametrize(
+    ("text", "said"), [row[1:] for row in CODES], ids=[row[0] for row in CODES]
+)
+def test_code_after_the_tag_of_llama(
+    dialect: str, text: str, *, said: str, say: Callable[..., str]
+) -> None:
+    assert say(dialect, text, tools=PYTHON) == said
+
+
+@pytest.mark.parametrize("schema", [TWO, {}, {"properties": {"code": {"type": "array"}}}])
+def test_code_is_text_where_no_tool_takes_one_text(schema: object, say: Callable[..., str]) -> None:
+    tools = [{"name": "python", "parameters": schema}]
+    assert say("auto", "<|python_tag|>print('a')", tools=tools) == "'<|python_tag|>print('a')'"

@@ -127,7 +127,7 @@ FIREFUNCTION = _marked(
 _MESSAGE, _INVOKE = "<|message_model|>", "<|content_invoke_tool_json|>"
 _INVOKED = _marked(
     "inkling",
-    ((_INVOKE,), ("<|end_message|>",)),
+    ((_INVOKE, "<|content_invoke_tool_text|>"), ("<|end_message|>",)),
     call='{"name": {name_json}, "args": {arguments}}',
     models="Inkling",
 ).amid(

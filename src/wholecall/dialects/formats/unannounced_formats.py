@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from wholecall.dialects.dialect import GrammarWithOpeners
+from wholecall.dialects.dialect import TURNS, GrammarWithOpeners
 from wholecall.dialects.formats.headed_formats import BAR
 from wholecall.dialects.formats.json_formats import COMMAND_R_PLUS
 from wholecall.dialects.formats.tag_formats import MUSE, STEP3, UNMARKED
@@ -16,7 +16,7 @@ from wholecall.dialects.grammars.headed_calls import HeadedCalls
 from wholecall.dialects.grammars.json_calls import JsonCalls
 from wholecall.dialects.grammars.literal_calls import AttributeCalls, GemmaCalls
 from wholecall.dialects.grammars.nested_tag_calls import AROUND, ChildTagCalls
-from wholecall.dialects.grammars.python_calls import PythonCalls
+from wholecall.dialects.grammars.python_calls import PythonCalls, RawCode
 from wholecall.dialects.grammars.tag_calls import TagCalls
 from wholecall.dialects.grammars.tag_values import Tag
 
@@ -190,12 +190,12 @@ _CROSSED = (
 # What begins a turn of the model, or its text.
 _TURNS = ("<|im_start|>assistant\n", "<|assistant|>\n", "<start_of_turn>model\n", "\ufeff")
 _LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>"
+_LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
 _LLAMA = (
     GrammarWithOpeners((_LLAMA_HEADER, *_TURNS), JsonCalls(marked=False)),
     GrammarWithOpeners(_TURNS, PythonCalls(marked=False)),
-    GrammarWithOpeners(
-        ("<|python_tag|>",), PythonCalls(("<|eom_id|>", "<|eot_id|>"), brackets=False, marked=False)
-    ),
+    GrammarWithOpeners(("<|python_tag|>",), PythonCalls(_LLAMA_ENDS, brackets=False, marked=False)),
+    GrammarWithOpeners(("<|python_tag|>",), RawCode(_LLAMA_ENDS, TURNS)),
 )
 
 

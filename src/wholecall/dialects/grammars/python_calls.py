@@ -191,6 +191,9 @@ class PythonCalls:
             yield from machine.source.accept(_PRINT)
         if self.json_too and (yield from machine.source.sees_ahead(_OBJECT)) in ("{", "[{", "[ {"):
             return (yield from JsonCalls(self.closers).read(machine, opener))
+        if first == "[" and not self.brackets and self.marked and self.closers:
+            machine.source.at += 1
+            return (yield from _Reading(machine, replace(self, brackets=True)).calls())
         if self.brackets and opener != "[":
             if first != "[":
                 grammar = replace(self, brackets=False)
@@ -266,8 +269,10 @@ class _Reading(_Literal):
         return (yield from self._next(place))
 
     def _stray(self) -> Steps[None]:
-        """Report text between calls that are marked off. It stays text."""
+        """Report text between calls that are marked off, or in a list. It stays text."""
         if not self._grammar.marked or not self._grammar.closers:
+            if self._grammar.brackets:
+                self._output.reject(Reason.BAD_MARKUP, "text stands between the calls")
             return
         place = self._source.bookmark()
         _, end = yield from self._source.header(self._closers, LONGEST_NAME)
@@ -341,3 +346,33 @@ class _Reading(_Literal):
                 raise UnreadableLiteral
             key = yield from self.key({})
             found.append(f'"{key}": {(yield from self.value(None, 0))}')
+
+
+# Code for an interpreter, which Llama 3.1 and Functionary v3.1 write without a name or quotes.
+
+
+_INTERPRETERS = ("python", "ipython", "code_interpreter")
+
+
+@dataclass(frozen=True, slots=True)
+class RawCode:
+    """The only text of a Python tool, up to a closer: `<|python_tag|>print(1)`."""
+
+    closers: tuple[str, ...]
+    turns: tuple[str, ...] = ()
+    """What begins the turn of another role, and ends the code as well."""
+
+    def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
+        """Read the code; False if no tool takes it, and if a call in JSON is what stands here."""
+        offered = [name for name in _INTERPRETERS if name in (machine.offer or ())]
+        texts = list(machine.properties(offered[0]).items()) if offered else []
+        first = yield from machine.source.skip()
+        if len(texts) != 1 or texts[0][1].get("type") != "string" or first in ("", "{", "["):
+            return False
+        machine.output.open(offered[0], arguments=f'{{"{escape(texts[0][0])}": "')
+        marks = markers_of(self.closers + self.turns)
+        end = yield from machine.source.flow(marks, lambda code: machine.output.grow(escape(code)))
+        machine.source.at -= len(end) if end in self.turns else 0
+        machine.output.grow('"}', guessed=not end)
+        machine.output.seal()
+        return True
