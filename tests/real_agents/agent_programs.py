@@ -305,6 +305,8 @@ PROGRAMS: dict[str, Program] = {
         words=_words("bash", "write", path="path"),
     ),
     "ai-sdk-6": _ai_sdk("openai-chat", "chat", home=PEERS),
+    "ai-sdk-6-responses": _ai_sdk("openai-responses", "responses", home=PEERS),
+    "ai-sdk-6-messages": _ai_sdk("anthropic", "messages", home=PEERS),
     "ai-sdk-7": _ai_sdk("openai-chat", "chat", home=MODULES.parent),
     "ai-sdk-7-responses": _ai_sdk("openai-responses", "responses", home=MODULES.parent),
     "ai-sdk-7-messages": _ai_sdk("anthropic", "messages", home=MODULES.parent),

@@ -52,7 +52,7 @@ def resource(**contents: Any) -> dict[str, Any]:
             Media(kind="image", media_type="image/png", data=PIXEL),
         ),
         (
-            resource(blob=PIXEL, mimeType="application/zip"),
+            resource(blob="/w==", mimeType="application/zip"),
             Text("[file:///a] (not shown: application/zip)"),
         ),
         (resource(blob=WORDS, mimeType="text/plain"), Text("[file:///a]\nGrüße")),
@@ -62,13 +62,34 @@ def resource(**contents: Any) -> dict[str, Any]:
         (resource(blob="", mimeType="text/plain"), Text("[file:///a]\n")),
         (
             resource(blob="/w==", mimeType="text/plain"),
-            Text("[file:///a] (not shown: not UTF-8)"),
+            Text("[file:///a] (not shown: text/plain)"),
+        ),
+        (
+            resource(blob="/w==", mimeType="text/plain; charset=latin-1"),
+            Text("[file:///a]\nÿ"),
+        ),
+        (
+            resource(blob="//5oAGkA", mimeType='text/plain; charset="UTF-16"'),
+            Text("[file:///a]\nhi"),
+        ),
+        (
+            resource(blob=WORDS, mimeType="text/plain; charset=hex"),
+            Text("[file:///a] (not shown: text/plain; charset=hex)"),
+        ),
+        # A text is one, whatever its server calls it.
+        (resource(blob=WORDS), Text("[file:///a]\nGrüße")),
+        (resource(blob=WORDS, mimeType="application/octet-stream"), Text("[file:///a]\nGrüße")),
+        (resource(blob=WORDS, mimeType="image/svg+xml"), Text("[file:///a]\nGrüße")),
+        (resource(blob="AGE="), Text("[file:///a] (not shown: of an unknown type)")),
+        (
+            {"type": "image", "data": PIXEL, "mimeType": "image/svg+xml"},
+            Text("[image] (not shown: image/svg+xml)"),
         ),
         (
             resource(blob="A" * (MEDIA_BYTES * 2), mimeType="text/plain"),
             Text(f"[file:///a] (not shown: more than {MEDIA_BYTES} bytes)"),
         ),
-        (resource(blob=PIXEL), Text("[file:///a] (not shown: of an unknown type)")),
+        (resource(blob="/w=="), Text("[file:///a] (not shown: of an unknown type)")),
         (
             {"type": "image", "data": PIXEL, "mimeType": "text/html"},
             Text("[image] (not shown: text/html)"),

@@ -11,6 +11,8 @@ from tools.mcp_calls import call, in_loop, opened
 from wholecall.errors import ToolServerFailed
 from wholecall.tools.mcp.server_config import McpServer
 from wholecall.tools.mcp.stdio_transport import KEPT, LongLine, MessageLines, StderrTail
+from wholecall.tools.mcp.tool_definitions import McpEvent, ServerNoise
+from wholecall.tools.mcp.toolset import McpTools
 
 HEAD = b'{"jsonrpc":"2.0","id":7,"result":{"text":"'
 # the bytes as they come, the lines that are read
@@ -25,6 +27,52 @@ ROWS: list[tuple[list[bytes], list[bytes | int | str | None]]] = [
     ([b'{"result": {"id": 3, "text": "' + b"x" * 99 + b"\n"], [None]),
     ([b"x" * 101, b"x" * 101], [None]),
 ]
+
+
+NOISY = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, id = asked.get("method"), asked.get("id")
+    if id is None:
+        continue
+    answer = {"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no"}}
+    if method == "initialize":
+        version = asked["params"]["protocolVersion"]
+        info = {"name": "s", "version": "1"}
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+        answer = {"jsonrpc": "2.0", "id": id, "result": result}
+    elif method == "tools/list":
+        tools = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        answer = {"jsonrpc": "2.0", "id": id, "result": {"tools": tools}}
+    elif method == "tools/call":
+        content = [{"type": "text", "text": "said"}]
+        answer = {"jsonrpc": "2.0", "id": id, "result": {"content": content}}
+    print(NOISE, end="")
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("noise", "line"),
+    [
+        ("'ready. '", "ready. {"),
+        ("'10 %\\r20 %\\r'", "10 %\r20 %\r{"),
+        ("'{} {\"id\": 1} '", '{} {"id": 1} {'),
+        ("'a {\"id\": ' * 9 + '\\n'", 'a {"id": a {'),
+        ("'got ' + line", "got {"),
+        ("'will send ' + json.dumps(answer) + '\\n'", "will send {"),
+    ],
+)
+@in_loop
+async def test_an_answer_is_found_behind_what_has_no_line_end(noise: str, line: str) -> None:
+    told: list[McpEvent] = []
+    args = ("-c", NOISY.replace("NOISE", noise))
+    server = McpServer("s", command=sys.executable, args=args)
+    async with McpTools(server, tap=told.append) as tools:
+        assert (await call(tools, "s__echo")).text == "said"
+    [heard] = [each.line for each in told if isinstance(each, ServerNoise)]
+    assert heard.startswith(line)
 
 
 @pytest.mark.parametrize(("pieces", "lines"), ROWS)

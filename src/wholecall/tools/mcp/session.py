@@ -160,8 +160,7 @@ SILENT_FAILURE = "the tool failed and did not say why"
 _UNFIT = "[The structured output does not fit the schema that the tool declares; it was left out.]"
 _KINDS = {"image": "image", "audio": "audio", "application/pdf": "document"}
 """Content that a model can see or hear, by media type or by the first half of it."""
-_TEXTS = re.compile(r"text/.*|application/(json|xml|yaml|toml|javascript|.*\+(json|xml|yaml))")
-"""Media types whose bytes are words."""
+_CHARSET = re.compile(r"charset=\"?([\w.:-]+)", re.IGNORECASE)
 _BASE64_CHARACTERS = MEDIA_BYTES // 3 * 4 + 4
 
 
@@ -215,19 +214,21 @@ def _read_resource(resource: types.TextResourceContents | types.BlobResourceCont
     if isinstance(resource, types.TextResourceContents):
         return Text(f"[{resource.uri}]\n{resource.text}")
     name, media_type = f"[{resource.uri}]", resource.mime_type or ""
-    if _TEXTS.fullmatch(media_type.partition(";")[0].strip().lower()):
-        return Text(_decode_text(resource.blob, name=name))
+    text = None if _find_kind(media_type) else _decode_text(resource.blob, media_type)
+    if text is not None:
+        return Text(f"{name}\n{text}")
     return _read_media(resource.blob, media_type, name=name)
 
 
-def _decode_text(blob: str, *, name: str) -> str:
-    """Decode a text that was sent as bytes."""
-    if len(blob) > _BASE64_CHARACTERS:
-        return f"{name} (not shown: more than {MEDIA_BYTES} bytes)"
+def _decode_text(blob: str, media_type: str) -> str | None:
+    """Decode bytes that are a text, whatever their server calls them; None if they are not."""
+    charset = _CHARSET.search(media_type)
     try:
-        return f"{name}\n{base64.b64decode(blob, validate=True).decode('utf-8-sig')}"
-    except ValueError:
-        return f"{name} (not shown: not UTF-8)"
+        code = base64.b64decode(blob[:_BASE64_CHARACTERS], validate=True)
+        text = code.decode(charset[1] if charset else "utf-8-sig")
+    except (ValueError, LookupError):
+        return None
+    return None if "\0" in text or len(blob) > _BASE64_CHARACTERS else text
 
 
 def _describe_link(link: types.ResourceLink) -> str:
@@ -238,14 +239,21 @@ def _describe_link(link: types.ResourceLink) -> str:
 def _read_media(data: str, media_type: str, *, name: str) -> Content:
     """Read an image or a sound. An upstream would refuse the whole conversation because of an
     invalid or oversized one."""
-    kind = _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])
-    if kind is None:
-        return Text(f"{name} (not shown: {cut(media_type) or 'of an unknown type'})")
+    kind = _find_kind(media_type)
     if len(data) > _BASE64_CHARACTERS:
         return Text(f"{name} (not shown: more than {MEDIA_BYTES} bytes)")
+    if kind is None:
+        return Text(f"{name} (not shown: {cut(media_type) or 'of an unknown type'})")
     if not _is_base64(data):
         return Text(f"{name} (not shown: its bytes are not in base64)")
     return Media(kind=kind, media_type=media_type, data=data)
+
+
+def _find_kind(media_type: str) -> str | None:
+    """Return the kind of media; None also for SVG, which is a text and no model takes as image."""
+    if media_type.endswith("+xml"):
+        return None
+    return _KINDS.get(media_type) or _KINDS.get(media_type.partition("/")[0])
 
 
 def _is_base64(data: str) -> bool:

@@ -15,6 +15,7 @@ import threading
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 import anyio
@@ -41,6 +42,9 @@ _HEAD = 512
 _ID = re.compile(rb'"id"\s*:\s*(?:"(?P<text>[^"\\]{1,64})"|(?P<number>\d{1,18}))')
 _CONTENT = re.compile(rb'"(?:result|error|params)"\s*:')
 _TOO_LARGE = -32_050
+_OBJECT = re.compile(r'(?!^)\{\s*"(?:jsonrpc|id|result|error)"\s*:')
+_MOST_BEGINNINGS = 4
+"""Of a message in a line that something else begins."""
 
 Incoming = SessionMessage | Exception
 
@@ -121,12 +125,22 @@ class MessageLines:
             self._pieces = []
 
 
-def _parse(line: bytes) -> Incoming:
+def _parse(line: bytes) -> list[Incoming]:
+    text = line.decode("utf-8", "replace")
     try:
-        text = line.decode("utf-8", "replace")
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return [SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))]
     except ValueError as error:
-        return error
+        return [error, *islice(_find_answers(text), 1)]
+
+
+def _find_answers(text: str) -> Iterator[SessionMessage]:
+    """Yield the answer at the end of a line that something else begins: a banner or a progress bar
+    without a line end. A request is not looked for, as one may be in what a server logs."""
+    for begin in islice(_OBJECT.finditer(text), _MOST_BEGINNINGS):
+        with suppress(ValueError):
+            message = types.jsonrpc_message_adapter.validate_json(text[begin.start() :])
+            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                yield SessionMessage(message)
 
 
 def _refuse(line: LongLine, most_bytes: int) -> Incoming:
@@ -198,14 +212,20 @@ class _Pipes:
             lines = MessageLines(self._most)
             while data := await self._stdout.read(_PIECE):
                 for line in lines.feed(data):
-                    await received.send(await self._understand(line))
+                    await self._pass_on(line, received)
         while await self._stdout.read(_PIECE):
             pass  # a process that cannot write does not end
 
-    async def _understand(self, line: bytes | LongLine) -> Incoming:
+    async def _pass_on(
+        self, line: bytes | LongLine, received: MemoryObjectSendStream[Incoming]
+    ) -> None:
         if isinstance(line, LongLine):
-            return _refuse(line, self._most)
-        return await asyncio.to_thread(_parse, line) if len(line) > _LARGE else _parse(line)
+            messages = [_refuse(line, self._most)]
+        else:
+            large = len(line) > _LARGE
+            messages = await asyncio.to_thread(_parse, line) if large else _parse(line)
+        for message in messages:
+            await received.send(message)
 
     async def write(
         self,
