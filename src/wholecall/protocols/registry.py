@@ -295,10 +295,13 @@ def omit_refused(client: str, upstream: str, *, request: Request) -> Request:
     if client == upstream:
         return request
     side, most = upstream_side(upstream), request.max_tokens
+    if most is not None and most < side.least_output:
+        request = replace(request, max_tokens=side.least_output)
+    if (request.temperature, request.top_p, request.stop) == (None, None, ()):
+        return request
     carried = side.carried(request)
     return replace(
         request,
-        max_tokens=None if most is None else max(most, side.least_output),
         temperature=request.temperature if "temperature" in carried else None,
         top_p=request.top_p if "top_p" in carried else None,
         stop=request.stop if "stop" in carried else (),

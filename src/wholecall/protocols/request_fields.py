@@ -28,7 +28,7 @@ from wholecall.messages import (
     ToolSpec,
     read_offer,
 )
-from wholecall.protocols.decoder import plain, present
+from wholecall.protocols.decoder import plain
 from wholecall.protocols.tool_kinds import name_tools
 
 _Shape = TypeVar("_Shape")
@@ -217,8 +217,9 @@ def natives_of(message: Message, protocol: str) -> Sequence[Any] | None:
 
 
 def complete(body: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
-    """A body with all its fields, which shares nothing with what it was made of."""
-    copied: dict[str, Any] = plain(merge(rest, present(body)))
+    """A body with all fields that have a value, which shares nothing with what it was made of."""
+    said = {name: value for name, value in body.items() if value is not None}
+    copied: dict[str, Any] = plain(merge(rest, said))
     return copied
 
 
