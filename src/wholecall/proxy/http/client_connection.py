@@ -9,7 +9,8 @@ own. A client that hears nothing for long gets a keep-alive.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol, TypeAlias
 
@@ -335,17 +336,19 @@ class ClientConnections:
         self.hold = work.hold
         """Keeps a task that continues although its request may be over."""
 
-    def open(self, send: Send) -> ClientSink:
-        """Begin to answer a client."""
+    @contextmanager
+    def open(self, send: Send) -> Iterator[ClientSink]:
+        """Answer a client inside of the context, which a disconnect ends without an error."""
         sink = ClientSink(send, beat_seconds=self.keep_alive_seconds)
         self._work.begin(sink)
-        return sink
+        try:
+            yield sink
+        except ClientDisconnected:
+            pass
+        finally:
+            sink.let_go()
+            self._work.end(sink)
 
     def watch(self, receive: Receive, sink: ClientSink) -> UntilDisconnect:
         """Return a block that is cancelled when the client disconnects."""
         return UntilDisconnect(receive, sink.note_disconnect, disconnects=self._disconnects)
-
-    def close(self, sink: ClientSink) -> None:
-        """The client is answered."""
-        sink.let_go()
-        self._work.end(sink)

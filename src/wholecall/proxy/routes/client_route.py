@@ -57,7 +57,6 @@ from wholecall.proxy.handlers.response_writer import (
 from wholecall.proxy.http.api_keys import Key
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
-    ClientDisconnected,
     ClientSink,
     ResponseBody,
     read_body,
@@ -132,16 +131,11 @@ class ClientRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        sink = self.connections.open(send)
-        try:
+        with self.connections.open(send) as sink:
             request = ClientRequest.read(self.client, scope, body=await read_body(receive))
             sink.beat_seconds = request.shorten(sink.beat_seconds)
             with self.connections.watch(receive, sink):
                 await self._serve(request, sink)
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
 
     async def _serve(self, request: ClientRequest, sink: ClientSink) -> None:
         try:

@@ -29,7 +29,6 @@ from wholecall.proxy.handlers.request_plan import (
 from wholecall.proxy.handlers.response_writer import explain, make_error
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
-    ClientDisconnected,
     ResponseBody,
     read_body,
 )
@@ -81,14 +80,9 @@ class TokenCounter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        sink = self.connections.open(send)
-        try:
+        with self.connections.open(send) as sink:
             request = ClientRequest.read(self.form.client, scope, body=await read_body(receive))
             await sink.send_body(await self._answer(request))
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
 
     async def _answer(self, request: ClientRequest) -> ResponseBody:
         place = ""

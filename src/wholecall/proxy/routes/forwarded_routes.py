@@ -24,7 +24,6 @@ from wholecall.proxy.handlers.request_plan import ModelRoute, ModelRoutes, read_
 from wholecall.proxy.handlers.response_writer import explain, make_error
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
-    ClientDisconnected,
     ClientSink,
     ResponseBody,
     pick_headers,
@@ -107,16 +106,11 @@ class Forwarder:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        sink = self.connections.open(send)
-        try:
+        with self.connections.open(send) as sink:
             client = replace(CHAT_CLIENT, path=_VERSION + _read_segments(scope)[0])
             request = ClientRequest.read(client, scope, body=await read_body(receive))
             with self.connections.watch(receive, sink):
                 await self._serve(request, scope, sink=sink, send=send)
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
 
     async def _serve(
         self, request: ClientRequest, scope: Scope, *, sink: ClientSink, send: Send

@@ -39,7 +39,6 @@ from wholecall.proxy.handlers.response_store import (
 )
 from wholecall.proxy.http.client_connection import (
     ClientConnections,
-    ClientDisconnected,
     ClientSink,
     ResponseBody,
     read_body,
@@ -171,16 +170,11 @@ class ResponseRoute:
         held = self.responses.find(caller.key.id, id)
         if held is None or held.is_conversation:
             raise RequestRefused(404, _NOT_FOUND, code="response_not_found")
-        sink = self.connections.open(send)
         request = ClientRequest.read(RESPONSES_CLIENT, scope, body=b"")
-        sink.beat_seconds = request.shorten(sink.beat_seconds)
-        try:
+        with self.connections.open(send) as sink:
+            sink.beat_seconds = request.shorten(sink.beat_seconds)
             with self.connections.watch(receive, sink):
                 await self.answer(held, QueryParams(scope["query_string"]), sink)
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
 
 
 def make_response_routes(
@@ -291,17 +285,12 @@ class ConversationRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
-        sink = self.connections.open(send)
-        try:
+        with self.connections.open(send) as sink:
             body = _read_body(await read_body(receive))
             if not self.responses.enabled:
                 raise RequestRefused(404, _NOT_KEPT, code=CONVERSATION_NOT_FOUND)
             told = await self.answer(self, scope, body)
             await sink.send_body(ResponseBody(_OK, dump(told)))
-        except ClientDisconnected:
-            return
-        finally:
-            self.connections.close(sink)
 
     async def create(self, scope: Scope, body: _ConversationBody) -> dict[str, Any]:
         """Begin a conversation."""
@@ -497,15 +486,11 @@ class Compactor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: PLR0917 - ASGI
         """Answer one request."""
         connections = self.route.connections
-        sink = connections.open(send)
-        try:
+        content = None
+        with connections.open(send) as sink:
             request = ClientRequest.read(self.route.client, scope, body=await read_body(receive))
             with connections.watch(receive, sink):
                 content = await self._pass_on(request, sink)
-        except ClientDisconnected:
-            return
-        finally:
-            connections.close(sink)
         if content is not None:
             await self._summarize(request, scope, content=content, around=(receive, send))
 
