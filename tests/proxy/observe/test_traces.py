@@ -471,7 +471,35 @@ def test_each_tool_has_a_duration() -> None:
         ToolEnded(other, Status.FAILED, Result(()), 2.5, error=ValueError("no")),
         way="run",
     )
+    agent = {"gen_ai.agent.name": "gpt-x"}
+    [(seconds, labels)] = columns["gen_ai.invoke_agent.duration"].recorded
+    assert (seconds >= 0, labels) == (True, agent)
+    assert columns["gen_ai.invoke_agent.inference_calls"].recorded == [(1, agent)]
+    assert columns["gen_ai.invoke_agent.tool_calls"].recorded == [(2, agent)]
+    assert columns["gen_ai.invoke_agent.duration"].buckets[-1] == pytest.approx(409.6)
+    assert columns["gen_ai.invoke_agent.tool_calls"].buckets == (1, 2, 4, 8, 16, 32, 64, 128)
     assert columns["gen_ai.execute_tool.duration"].recorded == [
         (1.5, {"gen_ai.tool.name": "look"}),
         (2.5, {"gen_ai.tool.name": "write", "error.type": "ValueError"}),
     ]
+
+
+def test_a_run_that_failed_says_why() -> None:
+    ledger = Ledger()
+    shown = watch(make_trace_tap(Paper(), meter_provider=ledger), way="run")
+    shown.end(Fate.FAILED, status=502, code="bad_call")
+    [(_, labels)] = ledger.columns["gen_ai.invoke_agent.duration"].recorded
+    assert labels == {"gen_ai.agent.name": "gpt-x", "error.type": "bad_call"}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_only_a_stream_has_a_first_chunk(*, stream: bool) -> None:
+    columns = measure(UpstreamAsked(), UpstreamAnswered(0.25), STOP, stream=stream)
+    recorded = columns["gen_ai.client.operation.time_to_first_chunk"].recorded
+    assert [seconds for seconds, _ in recorded] == ([0.25] if stream else [])
+    assert all(labels.items() >= CHAT.items() for _, labels in recorded)
+
+
+def test_the_gate_is_no_agent() -> None:
+    columns = measure(UpstreamAsked(), STOP)
+    assert columns["gen_ai.invoke_agent.duration"].recorded == []

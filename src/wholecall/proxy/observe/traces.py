@@ -53,7 +53,18 @@ _MOST_CONTENT = 32_768
 """Characters of an attribute with content; more is cut."""
 _SECONDS = tuple(0.01 * 2**power for power in range(14))
 _TOKENS = tuple(4**power for power in range(14))
+_LONG_SECONDS = tuple(0.1 * 2**power for power in range(13))
+_CALLS = tuple(2**power for power in range(8))
 """The limits of the buckets, as the conventions have them."""
+_HISTOGRAMS = (
+    ("client.operation.duration", "s", _SECONDS),
+    ("client.operation.time_to_first_chunk", "s", _SECONDS),
+    ("client.token.usage", "{token}", _TOKENS),
+    ("execute_tool.duration", "s", _SECONDS),
+    ("invoke_agent.duration", "s", _LONG_SECONDS),
+    ("invoke_agent.inference_calls", "{inference_call}", _CALLS),
+    ("invoke_agent.tool_calls", "{tool_call}", _CALLS),
+)
 _NO_ERROR = frozenset({Status.DONE, Status.SKIPPED, Status.DENIED})
 
 
@@ -77,31 +88,23 @@ def make_trace_tap(
 
 
 class GenAiMetrics:
-    """The durations of answers and tools, and the tokens of answers."""
+    """The histograms of answers, tools and agents."""
 
     def __init__(self, provider: MeterProvider | None = None) -> None:
         """Without a provider it is the one of the process."""
         from opentelemetry import metrics  # noqa: PLC0415 - an extra
 
         meter = (provider or metrics.get_meter_provider()).get_meter(_SCOPE)
-        self.operations = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            unit="s",
-            description="GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self.tokens = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            unit="{token}",
-            description="Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        )
-        self.tools = meter.create_histogram(
-            "gen_ai.execute_tool.duration",
-            unit="s",
-            description="GenAI tool execution duration.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
+        self._histograms = {
+            name: meter.create_histogram(
+                f"gen_ai.{name}", unit=unit, explicit_bucket_boundaries_advisory=buckets
+            )
+            for name, unit, buckets in _HISTOGRAMS
+        }
+
+    def record(self, name: str, figure: float, *, labels: Mapping[str, str]) -> None:
+        """Add a figure to a histogram."""
+        self._histograms[name].record(figure, labels)
 
 
 class TraceTap:
@@ -133,13 +136,19 @@ class _Spans:
         from opentelemetry import trace  # noqa: PLC0415 - an extra
 
         self._figures = figures
-        self._asked_at = 0.0
+        self._began_at = self._asked_at = time.perf_counter()
+        self._asked = self._ran = 0
+        """Requests to the model, and tools that began."""
         self._tokens: dict[str, int] = {}
         self._error: dict[str, str] = {}
 
         self._tracer = tracer
         self._trace = trace
         self._exchange = exchange
+        self._served_by = {
+            "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
+            "gen_ai.request.model": exchange.upstream_model,
+        }
         self._root = tracer.start_span(
             f"POST {exchange.path}",
             context=parent,
@@ -166,10 +175,9 @@ class _Spans:
             f"invoke_agent {exchange.model}",
             context=self._inside,
             attributes={
+                **self._served_by,
                 "gen_ai.operation.name": "invoke_agent",
                 "gen_ai.agent.name": exchange.model,
-                "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
-                "gen_ai.request.model": exchange.upstream_model,
             },
         )
 
@@ -179,21 +187,23 @@ class _Spans:
         self._close_chat()
         exchange = self._exchange
         self._asked_at = time.perf_counter()
+        self._asked += 1
         self._chat = self._tracer.start_span(
             f"chat {exchange.upstream_model}",
             context=self._inside,
             kind=self._trace.SpanKind.CLIENT,
             attributes={
-                "gen_ai.operation.name": "chat",
-                "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
-                "gen_ai.request.model": exchange.upstream_model,
+                **self._chat_labels,
                 "gen_ai.request.stream": exchange.stream,
                 **_describe(event.request),
             },
         )
 
     def _answer(self, event: UpstreamAnswered) -> None:
-        self._place.set_attribute("gen_ai.response.time_to_first_chunk", event.seconds)
+        if self._exchange.stream:
+            self._place.set_attribute("gen_ai.response.time_to_first_chunk", event.seconds)
+            name = "client.operation.time_to_first_chunk"
+            self._figures.record(name, event.seconds, labels=self._chat_labels)
 
     def _retry(self, event: UpstreamRetried) -> None:
         self._place.add_event("wholecall.upstream.retried", {"delay": event.delay})
@@ -244,6 +254,7 @@ class _Spans:
         if call.id in self._tools:  # a further attempt of the same call
             self._tools[call.id].add_event("wholecall.tool.retried", {"attempt": event.attempt})
             return
+        self._ran += 1
         self._tools[call.id] = self._tracer.start_span(
             f"execute_tool {call.name}",
             context=self._inside,
@@ -265,7 +276,7 @@ class _Spans:
             word = event.status.value if error is None else type(error).__qualname__
             self._blame(span, word)
             labels["error.type"] = word
-        self._figures.tools.record(event.seconds, labels)
+        self._figures.record("execute_tool.duration", event.seconds, labels=labels)
         span.end()
 
     # ── The client ──────────────────────────────────────────────────────────────────
@@ -280,13 +291,28 @@ class _Spans:
         self._tools.clear()
         self._root.set_attribute("http.response.status_code", event.status)
         # By the conventions for servers a client's mistake is not an error of the server.
-        if event.fate is Fate.FAILED and event.status >= _SERVER_FAULT:
-            self._blame(self._root, event.code or str(event.status))
-            if self._agent is not None:
-                self._blame(self._agent, event.code or str(event.status))
+        failed = event.fate is Fate.FAILED and event.status >= _SERVER_FAULT
+        error = (event.code or str(event.status)) if failed else ""
+        if error:
+            self._blame(self._root, error)
         if self._agent is not None:
-            self._agent.end()
+            self._end_agent(self._agent, error)
         self._root.end()
+
+    def _end_agent(self, agent: Span, error: str) -> None:
+        labels = {"gen_ai.agent.name": self._exchange.model}
+        seconds = time.perf_counter() - self._began_at
+        failure = {"error.type": error} if error else {}
+        self._figures.record("invoke_agent.duration", seconds, labels={**labels, **failure})
+        self._figures.record("invoke_agent.inference_calls", self._asked, labels=labels)
+        self._figures.record("invoke_agent.tool_calls", self._ran, labels=labels)
+        if error:
+            self._blame(agent, error)
+        agent.end()
+
+    @property
+    def _chat_labels(self) -> dict[str, str]:
+        return {**self._served_by, "gen_ai.operation.name": "chat"}
 
     @property
     def _place(self) -> Span:
@@ -301,16 +327,13 @@ class _Spans:
 
     def _measure(self) -> None:
         """Record the figures of an answer that is over."""
-        exchange, figures = self._exchange, self._figures
-        labels = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
-            "gen_ai.request.model": exchange.upstream_model,
-        }
+        labels, figures = self._chat_labels, self._figures
         seconds = time.perf_counter() - self._asked_at
-        figures.operations.record(seconds, {**labels, **self._error})
+        figures.record("client.operation.duration", seconds, labels={**labels, **self._error})
         for kind, count in self._tokens.items():
-            figures.tokens.record(count, {**labels, "gen_ai.token.type": kind})
+            figures.record(
+                "client.token.usage", count, labels={**labels, "gen_ai.token.type": kind}
+            )
         self._tokens, self._error = {}, {}
 
     def _blame(self, span: Span, error: str) -> None:
