@@ -157,7 +157,7 @@ async def test_nothing_sticks_out_of_a_narrow_screen(tmp_path: Path, width: int)
 @in_browser
 async def test_all_of_it_can_be_done_with_the_keyboard(tmp_path: Path) -> None:
     async with looking(tmp_path) as (served, script, page):
-        await page.tab_to("To the content")
+        await page.tab_to("Skip to the content")
         await page.press("Enter")
         assert await page.ask("document.activeElement.id") == "main"
         await page.tab_to("Prompt")
@@ -169,7 +169,7 @@ async def test_all_of_it_can_be_done_with_the_keyboard(tmp_path: Path) -> None:
         script.say(chunk({"content": "Mild."}), *ending(), end=True)
         await page.until("document.querySelector('.title')?.textContent.includes('done')")
         [run] = await until_kept(served)
-        await page.tab_to("Look back")
+        await page.tab_to("History")
         await page.press("Enter")
         await page.until("document.querySelector('tbody a')")
         await page.tab_to(await page.ask("document.querySelector('tbody a').textContent"))
@@ -180,4 +180,4 @@ async def test_all_of_it_can_be_done_with_the_keyboard(tmp_path: Path) -> None:
         await page.until("document.querySelector('.raw table')")
         await page.tab_to("Place in the run, in seconds")
         await page.press("ArrowLeft")
-        await page.until("document.querySelector('.tools').textContent.includes('Go on')")
+        await page.until("document.querySelector('.tools').textContent.includes('Continue')")

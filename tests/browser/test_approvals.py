@@ -146,7 +146,9 @@ async def test_open_runs_are_listed_and_ended(tmp_path: Path) -> None:
         rows = "document.querySelector('.runs')"
         await page.until(f"{rows}?.textContent.includes('running')")
         await page.ask(f"{rows}.querySelector('[aria-label^=Cancel]').click()")
-        await page.until("document.querySelector('.empty')?.textContent === 'No run fits.'")
+        await page.until(
+            "document.querySelector('.empty')?.textContent === 'No durable run is open. Show all'"
+        )
         await page.ask("location.hash = '#/durable?status=over'")
         await page.until(f"{rows}?.textContent.includes('cancelled')")
         await asked

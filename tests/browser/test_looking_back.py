@@ -63,8 +63,8 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
             await page.ask(f"location.hash = '#/runs?{query}'")
             await page.until(f"document.querySelector('[data-shown=\"{query}\"]')")
             assert await page.ask(rows) == count, query
-            shown = await page.ask("document.querySelector('.empty') !== null")
-            assert shown == (count == 0), query
+            shown = await page.ask("document.querySelector('.empty')?.textContent ?? ''")
+            assert shown == ("" if count else "These filters hide every run. Show all"), query
         # The same by hand: a word in a field, which knows what there is, and the button.
         await page.ask("location.hash = '#/runs'")
         await page.until(f"{rows} === 3 && document.querySelector('datalist option')")
@@ -92,6 +92,38 @@ async def test_runs_are_filtered_and_found_by_their_links(tmp_path: Path) -> Non
         odd = "[...document.querySelectorAll('details')].find((one) => !one.hidden)"
         assert await page.ask(f"{odd}.querySelector('summary').textContent") == "What was odd"
         assert "calls_with_other_hint finish reason" in await page.ask(f"{odd}.textContent")
+
+
+@in_browser
+async def test_a_page_without_runs_says_what_to_do(tmp_path: Path) -> None:
+    async with looking(tmp_path) as (served, _, page):
+        empty = "document.querySelector('.empty')?.textContent"
+        for view, words in {
+            "live": ("No run yet.", f"OPENAI_BASE_URL={served.url}/v1\nANTHROPIC_BASE_URL="),
+            "runs": ("No run is stored yet.", f"ANTHROPIC_BASE_URL={served.url}"),
+            "runs?before=1": ("There are no older runs. Back to the newest",),
+            "figures": ("No figures yet", "Live"),
+            "durable": ("No durable run yet.", "Idempotency-Key"),
+        }.items():
+            await page.ask(f"location.hash = '#/{view}'")
+            for said in words:
+                await page.until(f"{empty}?.includes({json.dumps(said)})")
+
+
+@in_browser
+async def test_runs_are_cards_on_a_narrow_screen(tmp_path: Path) -> None:
+    async with looking(tmp_path, TWO) as (served, script, page):
+        await ask_wrongly(served, script)
+        await page.resize(380)
+        await page.ask("location.hash = '#/runs'")
+        await page.until("document.querySelectorAll('.runs tbody tr').length === 2")
+        wide = "[...document.querySelectorAll('.runs, .runs .scroll, .runs table, body')]"
+        assert await page.ask(f"{wide}.every((one) => one.scrollWidth <= 380)")
+        cell = "document.querySelector('.runs td:nth-child(4)')"
+        assert await page.ask(f"getComputedStyle({cell}, '::before').content") == '"calls"'
+        await page.shoot(PICTURES / "runs-narrow.png", width=380)
+        await page.resize(1200)
+        assert await page.ask(f"getComputedStyle({cell}, '::before').content") == "none"
 
 
 @in_browser
@@ -249,7 +281,7 @@ async def test_a_run_is_played_again_with_pause_and_speed(tmp_path: Path) -> Non
         await page.shoot(PICTURES / "replay.png")
         assert await page.ask(place) == stopped
         await page.ask("document.querySelector('.tools select').value = '4'")
-        await page.click("Go on")
+        await page.click("Continue")
         await page.until(f"{LANE}.dataset.verdict === 'released' && {place} === {end}")
         assert await page.ask("document.querySelectorAll('.turn').length") == 2
         # By the place: back to the beginning.

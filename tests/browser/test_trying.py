@@ -152,7 +152,7 @@ async def test_it_needs_the_key_that_every_client_needs(tmp_path: Path) -> None:
                 "document.getElementById('login-why').textContent.includes('not known')"
             )
             await page.ask(f"document.getElementById('key').value = {json.dumps(text)}")
-            await page.click("Go on")
+            await page.click("Continue")
             await page.until("document.getElementById('state').textContent === 'connected'")
             await page.until("document.querySelectorAll('.offer input').length === 1")
             await page.ask(f"{PROMPT}.value = 'Hi'")

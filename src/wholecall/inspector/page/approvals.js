@@ -36,7 +36,7 @@ export function startApprovals() {
 // tells that the proxy cannot be reached, or wants a key.
 function tellTrouble(error) {
   const known = error instanceof Unreachable || error instanceof NoKey;
-  trouble.textContent = known && !shown.size ? "" : `The calls that wait cannot be read: ${error.message}`;
+  trouble.textContent = known && !shown.size ? "" : `The waiting calls cannot be read: ${error.message}`;
   arrangeAll();
 }
 
@@ -109,7 +109,7 @@ function makeCard(call) {
     failed);
   const tick = () => {
     if (!call.until) {
-      left.textContent = "waits without an end";
+      left.textContent = "waits without a time limit";
       return;
     }
     const rest = Math.max(0, Math.round(call.until - Date.now() / 1000));

@@ -1,6 +1,6 @@
 // Small charts: words, and bars as SVG. Each has its numbers below it as a table.
 
-import { draw, make, seconds, table } from "./dom.js";
+import { draw, empty, make, seconds, table } from "./dom.js";
 
 const KINDS = ["released", "repaired", "rejected"];
 
@@ -43,7 +43,7 @@ function figure(title, chart, { numbers, legend = [] }) {
 export function showFigures(figures) {
   const views = [showVerdicts(figures.calls), showReasons(figures.calls),
     showOddities(figures.oddities), showTools(figures.tools), showRuns(figures.runs)].filter(Boolean);
-  if (!views.length) return [make("p", { class: "empty" }, "Nothing was kept yet.")];
+  if (!views.length) return [empty("No figures yet: they count the stored runs. Ask something under ", make("a", { href: "#/live" }, "Live"), ".")];
   return [make("div", { class: "figures" }, views)];
 }
 

@@ -37,6 +37,17 @@ export function brief(text, most = 120) {
   return line.length > most ? `${line.slice(0, most)} …` : line;
 }
 
+// A message in place of a list that is empty, and what to do about it.
+export function empty(...words) {
+  return make("p", { class: "empty" }, words);
+}
+
+// The addresses that clients of this proxy are given.
+export function writeAddresses() {
+  const place = location.href.replace(/\/inspector.*/, "");
+  return make("code", {}, `OPENAI_BASE_URL=${place}/v1\nANTHROPIC_BASE_URL=${place}`);
+}
+
 export function counted(number, word) {
   return `${number} ${word}${number === 1 ? "" : "s"}`;
 }
@@ -54,7 +65,8 @@ export function seconds(value) {
 
 export function table(caption, heads, rows) {
   const head = make("tr", {}, heads.map((text) => make("th", { scope: "col" }, text)));
-  const body = rows.map((cells) => make("tr", {}, cells.map((cell) => make("td", {}, cell))));
+  // On a narrow screen a row is a card, and each cell carries the head of its column.
+  const body = rows.map((cells) => make("tr", {}, cells.map((cell, place) => make("td", { "data-head": heads[place] || null }, cell))));
   return make(
     "div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     make("table", {}, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, body)),

@@ -1,9 +1,9 @@
-// Durable runs: which are open, wait or need an answer; to let them go on, and to end them.
+// Durable runs: which are open, wait or need an answer; to continue them, and to end them.
 
-import { chip, make, table } from "./dom.js";
+import { chip, empty, make, table } from "./dom.js";
 import { complain, readJson, send } from "./reading.js";
 
-const WANTED = { "": "all", open: "open", waiting: "waiting", unknown: "outcome unknown", over: "over" };
+const WANTED = { "": "all", open: "open", waiting: "waiting", unknown: "of unknown outcome", over: "over" };
 const BAD = new Set(["failed", "broken", "cancelled"]);
 
 export async function showDurable(signal, { main, asked }) {
@@ -16,7 +16,12 @@ export async function showDurable(signal, { main, asked }) {
   const { data } = await readJson(`v1/runs?limit=100&status=${encodeURIComponent(wanted)}`);
   if (signal.aborted) return;
   main.replaceChildren(form, place);
-  place.append(data.length ? make("div", { class: "runs" }, listRuns(data)) : make("p", { class: "empty" }, "No run fits."));
+  place.append(data.length ? make("div", { class: "runs" }, listRuns(data)) : explainEmpty(wanted));
+}
+
+function explainEmpty(wanted) {
+  if (wanted) return empty(`No durable run is ${WANTED[wanted]}. `, make("a", { href: "#/durable" }, "Show all"));
+  return empty("No durable run yet. A request with an Idempotency-Key makes one, and so does a background response.");
 }
 
 function listRuns(runs) {
@@ -28,7 +33,7 @@ function listRuns(runs) {
     run.worker ? `worker ${run.worker}, ${run.epoch}.` : "",
     showActions(run),
   ]);
-  return table("Durable runs, the last first", ["when", "model", "run", "status", "worker", ""], rows);
+  return table("Durable runs, newest first", ["when", "model", "run", "status", "worker", ""], rows);
 }
 
 function showActions(run) {
@@ -39,5 +44,5 @@ function showActions(run) {
     else failed.textContent = await complain(response);
   } }, label);
   const isOver = ["done", "failed", "cancelled", "broken"].includes(run.status);
-  return make("span", {}, run.status === "waiting" ? act("resume", "Let it go on") : null, isOver ? null : act("cancel", "Cancel"), failed);
+  return make("span", {}, run.status === "waiting" ? act("resume", "Continue") : null, isOver ? null : act("cancel", "Cancel"), failed);
 }

@@ -22,7 +22,7 @@ export class RunView {
   constructor({ link = false } = {}) {
     this.head = make("div", { class: "head" });
     this.question = make("blockquote", { class: "question text", "aria-label": "What was asked", tabindex: "0", hidden: true });
-    this.link = link ? make("a", { class: "open-run", hidden: true }, "Look back at it →") : null;
+    this.link = link ? make("a", { class: "open-run", hidden: true }, "Open this run →") : null;
     this.turns = make("div", { class: "turns" });
     this.element = make("section", { class: "run", "aria-label": "Run" }, this.head, this.link, this.question, this.turns);
   }
@@ -70,9 +70,9 @@ function showHead(run) {
       chip(run.over?.fate ?? "under way", bad ? "bad" : run.over ? "good" : "live"),
       run.over?.code ? chip(run.over.code, "bad") : null,
       run.stop && run.stop.stop !== "answer" ? chip(`stopped: ${run.stop.stop}`, run.stop.no_answer ? "bad" : "odd", typeof run.stop.no_answer === "string" ? run.stop.no_answer : "why the run ended") : null,
-      run.dropped ? chip(`${counted(run.dropped, "event")} dropped`, "bad", "more came than could be written down") : null,
+      run.dropped ? chip(`${counted(run.dropped, "event")} dropped`, "bad", "more events came than could be stored") : null,
       run.missed ? chip(`${counted(run.missed, "event")} not shown`, "bad", "this page did not keep up") : null,
-      head.bodies === false ? chip("bodies are not kept", "", "inspector.bodies is off") : null),
+      head.bodies === false ? chip("texts are not stored", "", "inspector.bodies is off") : null),
     make("dl", { class: "stats" },
       stat("turns", String(sums.turns)),
       stat("calls", [String(sums.calls), ...countStatuses(sums)].join(", ")),

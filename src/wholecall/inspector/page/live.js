@@ -1,7 +1,7 @@
 // Runs as they happen: a list of them, and the one that is looked at.
 
 import { lookForApprovals } from "./approvals.js";
-import { arrange, brief, chip, counted, countStatuses, make, seconds } from "./dom.js";
+import { arrange, brief, chip, counted, countStatuses, empty, make, seconds, writeAddresses } from "./dom.js";
 import { apply, foldAll, newRun, totals } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { listen, read } from "./reading.js";
@@ -10,7 +10,7 @@ import { TryBox } from "./trying.js";
 const MOST_RUNS = 50;
 const RECALLED_RUNS = 10;
 const TICK_MS = 150;
-const LOST = "The connection to the proxy broke off, and whoever answers now does not know how this run went on.";
+const LOST = "The connection to the proxy was lost, and the process that answers now does not know how this run ended.";
 
 export class LiveView {
   #runs = new Map();
@@ -24,14 +24,14 @@ export class LiveView {
   constructor(signal, state) {
     this.state = state;
     this.list = make("ul", { class: "list", "aria-label": "Runs" });
-    this.empty = make("p", { class: "empty" }, "No run yet. Ask something above, or send a request to the proxy.");
+    this.empty = empty("No run yet. Ask something above, or point a client at this proxy:\n", writeAddresses());
     this.follow = make("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#choose(null) }, "Follow the newest");
     this.box = new TryBox(signal, {
       onAsk: (id) => { this.#wanted = id; this.#chosen = null; this.#schedule(); },
       isSeen: (id) => [...this.#runs.values()].some((run) => run.head.request_id === id),
     });
     this.element = make("div", { class: "split" },
-      make("aside", { "aria-label": "Runs under way" }, make("div", { class: "row" }, make("h2", { class: "small" }, "Runs"), this.follow), this.list),
+      make("aside", { "aria-label": "Running" }, make("div", { class: "row" }, make("h2", { class: "small" }, "Runs"), this.follow), this.list),
       make("div", { class: "place" }, this.box.element, this.empty, this.#view.element));
     listen({ signal, onMessage: (messages) => this.#take(messages), onState: (word) => this.#tell(word) });
     this.#recall(signal).catch(() => {}); // the connection's state is shown anyway

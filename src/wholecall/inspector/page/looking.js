@@ -1,6 +1,6 @@
 // Looking back: the list with its filters, and one run by its link.
 
-import { brief, chip, counted, countStatuses, make, seconds, table } from "./dom.js";
+import { brief, chip, counted, countStatuses, empty, make, seconds, table, writeAddresses } from "./dom.js";
 import { apply, foldAll, newRun } from "./folding.js";
 import { RunView } from "./lanes.js";
 import { download, read } from "./reading.js";
@@ -29,13 +29,23 @@ export async function showRuns(signal, { main, asked }) {
   if (signal.aborted) return;
   place.dataset.shown = String(asked);
   if (failed) place.append(make("p", { class: "message" }, `${counted(failed, "run")} could not be written to the file`));
-  place.append(runs.length ? make("div", { class: "runs" }, listRuns(runs)) : make("p", { class: "empty" }, "No run fits."));
+  place.append(runs.length ? make("div", { class: "runs" }, listRuns(runs)) : explainEmpty(asked));
   if (runs.length >= PAGE) {
     const older = new URLSearchParams(asked);
     older.set("before", runs.at(-1).number);
-    place.append(make("p", { class: "more" }, make("a", { href: `#/runs?${older}` }, "Older ones")));
+    place.append(make("p", { class: "more" }, make("a", { href: `#/runs?${older}` }, "Older runs")));
   }
   suggest(form);
+}
+
+function explainEmpty(asked) {
+  if (isFiltered(asked)) return empty("These filters hide every run. ", make("a", { href: "#/runs" }, "Show all"));
+  if (asked.get("before")) return empty("There are no older runs. ", make("a", { href: "#/runs" }, "Back to the newest"));
+  return empty("No run is stored yet. Ask something under ", make("a", { href: "#/live" }, "Live"), ", or point a client at this proxy:\n", writeAddresses());
+}
+
+function isFiltered(asked) {
+  return Object.keys(FILTERS).some((name) => asked.get(name));
 }
 
 // Words that fit the fields: those that were kept.
@@ -65,8 +75,7 @@ function makeFilters(asked) {
     form.append(make("label", {}, make("span", {}, label), field), WORDS[name] ? "" : make("datalist", { id: `known-${name}` }));
   }
   form.append(make("button", { class: "primary", name: "filter" }, "Filter"));
-  const isFiltered = Object.keys(FILTERS).some((name) => asked.get(name));
-  if (isFiltered || asked.get("before")) form.append(make("a", { href: "#/runs" }, isFiltered ? "Show all" : "Back to the newest"));
+  if (isFiltered(asked) || asked.get("before")) form.append(make("a", { href: "#/runs" }, isFiltered(asked) ? "Show all" : "Back to the newest"));
   return form;
 }
 
@@ -80,7 +89,7 @@ function listRuns(runs) {
     `${run.input_tokens} + ${run.output_tokens}`,
     seconds(run.seconds),
   ]);
-  return table("Runs, the last first", ["when", "model and question", "tools", "calls", "end", "tokens", "time"], rows);
+  return table("Runs, newest first", ["when", "model and question", "tools", "calls", "end", "tokens", "time"], rows);
 }
 
 // ── One run ─────────────────────────────────────────────────────────────────────────
@@ -111,7 +120,7 @@ async function fold(button, { id, raw }) {
 
 async function showChunks(id, place) {
   const { answers } = await read(`runs/${encodeURIComponent(id)}/chunks`);
-  const none = make("p", { class: "empty" }, "The chunks of this run were not kept: bodies are off, events were dropped, or a secret was in them.");
+  const none = empty("The chunks of this run were not stored: bodies are off, events were dropped, or a secret was in them.");
   place.replaceChildren(...(answers.length ? answers.flatMap(showAnswer) : [none]));
   place.scrollIntoView({ block: "start" });
 }
@@ -162,14 +171,14 @@ function makePlayer(signal, { id, events, view }) {
   };
   button.addEventListener("click", () => {
     playing = !playing;
-    button.textContent = playing ? "Pause" : "Go on";
+    button.textContent = playing ? "Pause" : "Continue";
     if (!playing) return;
     if (clock >= last) seek(0);
     requestAnimationFrame((now) => { before = now; step(now); });
   });
   place.addEventListener("input", () => {
     playing = false;
-    button.textContent = "Go on";
+    button.textContent = "Continue";
     seek(Number(place.value));
   });
   return [button, speed, place];

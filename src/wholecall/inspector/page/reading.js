@@ -46,7 +46,7 @@ async function askForKey(why) {
     dialog.addEventListener("close", () => {
       asking = null;
       if (dialog.returnValue !== "go") {
-        refusal = new NoKey("Without a key there is nothing to see here. Reload the page to enter one.");
+        refusal = new NoKey("This page needs a key. Reload it to enter one.");
         reject(refusal);
         return;
       }
@@ -137,7 +137,7 @@ export async function readFrames(body, onPayload) {
   let rest = "";
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch(unreachable("The connection to the proxy broke off."));
+      const { done, value } = await reader.read().catch(unreachable("The connection to the proxy was lost."));
       if (done) return;
       const frames = (rest + value).split("\n\n");
       rest = frames.pop();

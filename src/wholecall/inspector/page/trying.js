@@ -144,7 +144,7 @@ export class TryBox {
 
   #tellOfOthers(id) {
     if (this.#running || this.isSeen(id)) return;
-    this.#tell("answered by another process of the proxy than the one that this page looks at: its run is under Look back");
+    this.#tell("answered by another process of the proxy than this page shows: find the run under History");
   }
 
   #tell(words, bad = false) {
