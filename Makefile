@@ -138,9 +138,10 @@ fuzz: $(STAMP) ## Cut streams at every byte, mutate streams and request bodies, 
 	$(BIN)/python fuzz/cuts.py $(if $(CI),--step 97)
 	$(BIN)/python fuzz/mutated.py --minutes $(or $(MINUTES),1)
 
-chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, audit what began, and attack it (MINUTES=1.5 STORE=sqlite|postgres)
-	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),1.5) --store $(or $(STORE),sqlite)
-	$(BIN)/python fuzz/attacks.py
+chaos: $(STAMP) ## Kill workers of a real proxy while clients resend, audit what began, and attack it (MINUTES=1.5 STORE=sqlite|postgres ROUNDS=10)
+	$(BIN)/python fuzz/chaos.py --minutes $(or $(MINUTES),$(if $(CI),0.3,1.5)) --store $(or $(STORE),sqlite)
+	$(BIN)/python fuzz/resends.py --rounds $(or $(ROUNDS),$(if $(CI),2,10))
+	$(if $(CI),,$(BIN)/python fuzz/attacks.py)
 
 soak: $(STAMP) ## Load a real proxy: steady streams, idle clients, bursts, faults and reloads (MINUTES=4)
 	$(BIN)/python fuzz/soak.py --minutes $(or $(MINUTES),4)

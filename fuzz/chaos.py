@@ -134,13 +134,14 @@ class Client(threading.Thread):
         return b""
 
 
-def do_harm(serving: Serving, report: Report, *, dice: random.Random) -> None:
-    """Kill, end or stop one worker that this trial started."""
+def do_harm(serving: Serving, report: Report, *, dice: random.Random, until: float) -> None:
+    """Kill, end or stop one worker that this trial started; none is stopped beyond its end."""
     workers = serving.list_workers()
     if len(workers) <= 1:
         return  # its supervisor starts the others again, one after the other
     pid = dice.choice(workers)
-    how = dice.choices(["kill", "term", "stop"], weights=[8, 3, 1])[0]
+    stops = time.monotonic() + STOPPED_SECONDS < until
+    how = dice.choices(["kill", "term", "stop"], weights=[8, 3, int(stops)])[0]
     with suppress(ProcessLookupError):
         if how == "stop":
             os.kill(pid, signal.SIGSTOP)
@@ -204,7 +205,7 @@ def run_trial(folder: Path, given: argparse.Namespace, *, report: Report) -> Non
                 thread.start()
             while time.monotonic() < until:
                 time.sleep(dice.uniform(0.5, 1.5) * PAUSE)
-                do_harm(serving, report, dice=dice)
+                do_harm(serving, report, dice=dice, until=until)
             for thread in threads:
                 thread.join()
 

@@ -87,6 +87,15 @@ def test_a_result_counts_from_the_worker_that_wrote_the_intent(
         one.append_result("one", "c", body=b"real", epoch=1).result()
 
 
+def test_why_a_run_stopped_is_stored_without_keys(make: Stores) -> None:
+    journal = make()
+    journal.open_run(NEW).result()
+    stop = "401 for Bearer abcdefgh12345678: the key sk-ant-aaaabbbbccccdddd is not valid"
+    journal.append("one", (), epoch=1, status=RunStatus.FAILED, stop=stop).result()
+    (run,) = journal.list_runs().result()
+    assert run.stop == "401 for Bearer ***: the key sk-*** is not valid"
+
+
 # ── Rows of many runs in one statement ──────────────────────────────────────────────
 
 

@@ -58,6 +58,7 @@ from wholecall.journal.sqlite_journal import (
     find_journal,
 )
 from wholecall.storage import StoreFailed
+from wholecall.upstreams.secrets import hide_forms
 
 PATIENCE = 120.0
 """Seconds for which what a run appends waits for a server that is away."""
@@ -387,7 +388,7 @@ class PostgresJournal(JournalStore):
             "epoch": epoch,
             "now": now,
             "status": None if status is None else status.value,
-            "stop": stop,
+            "stop": hide_forms(stop),
             "owner": self.worker if status is RunStatus.RUNNING else "",
             "over": status in OVER,
             "due": now + self._kept_seconds,

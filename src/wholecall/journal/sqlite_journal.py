@@ -44,6 +44,7 @@ from wholecall.journal.run_journal import (
     split_added,
 )
 from wholecall.storage import StoreFailed, diagnose, open_database
+from wholecall.upstreams.secrets import hide_forms
 
 KEPT_SECONDS = 24 * 3600.0
 """Seconds for which a run and its handles are kept after its end."""
@@ -359,7 +360,7 @@ class SqliteJournal(JournalStore):
         database.execute(
             "UPDATE runs SET status = ?, stop = ?, owner = ?, touched = ?, "
             "due = CASE WHEN ? THEN ? ELSE due END WHERE id = ?",
-            (status.value, stop, owner, now, over, due, id),
+            (status.value, hide_forms(stop), owner, now, over, due, id),
         )
         if over:
             query = "DELETE FROM runs WHERE due > 0 AND due < ? AND status NOT IN (?, ?)"

@@ -6,6 +6,8 @@ trusted depends on the purpose of the text:
 - Logs and the inspector are only read. There everything that may be a secret is hidden (`FORMS`),
   even if it was prose; `proxy/observe/redaction.py` does that fast.
 - A recording is played again, so only certain keys are removed from it (`hide_keys`).
+- The rows of a run are what it continues with, so they keep what was said; the reason why a run
+  stopped is only read, and is hidden as in a log.
 """
 
 from __future__ import annotations
@@ -82,6 +84,13 @@ def hide_known(text: str, secrets: Iterable[str]) -> str:
     """The text without these secrets."""
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
+    return text
+
+
+def hide_forms(text: str) -> str:
+    """The text without whatever has the form of a secret."""
+    for form, instead in FORMS:
+        text = form.sub(instead, text)
     return text
 
 

@@ -26,12 +26,13 @@ from wholecall.journal.journal_rows import (
 from wholecall.journal.run_journal import RunStatus
 from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.proxy.app import make_app
-from wholecall.proxy.config.schema import Config, KeysConfig
+from wholecall.proxy.config.schema import Config, KeysConfig, Secret
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.service_builder import RUNS_FILE
 from wholecall.tools.function_tool import make_tool
 
 RUNS = "/v1/runs"
+UPSTREAM_KEY = "key-that-the-upstream-gets"
 
 
 class Mailbox:
@@ -52,7 +53,11 @@ async def serve(
 ) -> AsyncIterator[Served]:
     async with FaultServer() as faults:
         config = Config(
-            models={"good": upstream("openai/good", faults.base_url, mode="run")},
+            models={
+                "good": upstream(
+                    "openai/good", faults.base_url, mode="run", api_key=Secret(UPSTREAM_KEY)
+                )
+            },
             keys=KeysConfig(path=str(folder / "keys.sqlite"), required=required),
         )
         tools = [make_tool(mailbox.send_email, **rules)]
@@ -127,6 +132,23 @@ async def test_a_denied_call_does_not_begin(tmp_path: Path) -> None:
         run = await until_status(served, id, "done")
     assert mailbox.sent == []
     assert "Ada is away" in run["calls"][0]["result"]
+
+
+@in_loop
+async def test_what_is_said_reaches_the_rows_and_no_key_does(tmp_path: Path) -> None:
+    key, _ = KeyStore(tmp_path / "keys.sqlite").create(Key(id="", name="mine", tools=("*",)))
+    asked = {"model": "good", "input": "Write to Ada.", "background": True}
+    sent = {"x_api_key": key, "cookie": "session=c00kie-of-the-client", "idempotency_key": "once"}
+    async with serve(tmp_path, Mailbox(), required=True) as served:
+        _, made, _ = await served.post("/v1/responses", asked, **sent)
+        await until_status(served, made["id"], "done", authorization=f"Bearer {key}")
+        files = list(tmp_path.glob(f"{RUNS_FILE}*"))
+        rows = b"".join(each.read_bytes() for each in files if each.is_file())
+    for said in (b"Write to Ada.", b"ada@example.org", b"with the key sk-ant-aaaabbbbccccdddd"):
+        assert said in rows
+    for secret in (key.encode(), b"c00kie-of-the-client", UPSTREAM_KEY.encode()):
+        assert secret not in rows
+    assert {each.stat().st_mode & 0o077 for each in files if each.is_file()} == {0}
 
 
 async def interrupt(folder: Path, mailbox: Mailbox) -> str:

@@ -9,7 +9,6 @@ from wholecall.upstreams.secrets import (
     ASSIGNS,
     BARE_MAKERS,
     CREDENTIALS,
-    FORMS,
     HIDDEN,
     JOINT,
     KEY,
@@ -19,6 +18,7 @@ from wholecall.upstreams.secrets import (
     USER,
     VALUE,
     WORDS,
+    hide_forms,
 )
 
 SHORTEST_LINE = 2048
@@ -241,8 +241,7 @@ class Redactor:
         for secret in secrets:
             hidden = hidden.replace(secret, HIDDEN)
         if len(hidden) >= _SHORTEST_FORM and _has_form(shrink(hidden)):
-            for form, instead in FORMS:
-                hidden = form.sub(instead, hidden)
+            hidden = hide_forms(hidden)
         if len(text) > _SHORT and hidden == text:
             self._innocent = (text, secrets)
         return hidden
