@@ -422,6 +422,17 @@ def calls(*runs: ToolRun) -> ScriptAnswer:
 
 FINAL = answer(Say(FINAL_TEXT), reason="stop")
 
+
+def one_turn(*steps: Step, reason: str | None = "tool_calls") -> tuple[Answers, ...]:
+    """One answer, and the final one after the results of its calls."""
+    return exactly(*steps, FinishWith(reason), Terminate())
+
+
+def exactly(*steps: Step) -> tuple[Answers, ...]:
+    """The same with an end of its own, or none."""
+    return ((ScriptAnswer(steps=steps),), (FINAL,))
+
+
 # ── Outcomes ────────────────────────────────────────────────────────────────────────
 
 

@@ -32,6 +32,7 @@ from wholecall.faults.script import (
     call,
     calls,
     later,
+    one_turn,
     open_call,
     runs,
     split,
@@ -52,16 +53,11 @@ _WIRE = (
     Scenario(
         name="placeholder-first",
         sentence="`{}` comes first, as a placeholder, and then the real arguments.",
-        turns=(
-            (
-                answer(
-                    Begin(name="send_email"),
-                    Grow(arguments="{}"),
-                    *(Grow(arguments=piece) for piece in split(write(MAIL))),
-                    Seal(),
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            Begin(name="send_email"),
+            Grow(arguments="{}"),
+            *(Grow(arguments=piece) for piece in split(write(MAIL))),
+            Seal(),
         ),
         expected=runs(MAIL),
         forms=STREAMED,
@@ -69,25 +65,17 @@ _WIRE = (
     Scenario(
         name="arguments-resent",
         sentence="The whole arguments are sent a second time behind the pieces.",
-        turns=((answer(*call(MAIL, text=write(MAIL) * 2)),), (FINAL,)),
+        turns=one_turn(*call(MAIL, text=write(MAIL) * 2)),
         expected=runs(MAIL),
         forms=TEXTUAL,
     ),
     Scenario(
         name="arguments-cumulative",
         sentence="Each piece repeats all that came before.",
-        turns=(
-            (
-                answer(
-                    Begin(name="send_email"),
-                    *(
-                        Grow(arguments=write(MAIL)[:end])
-                        for end in (9, 25, 40, 60, len(write(MAIL)))
-                    ),
-                    Seal(),
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            Begin(name="send_email"),
+            *(Grow(arguments=write(MAIL)[:end]) for end in (9, 25, 40, 60, len(write(MAIL)))),
+            Seal(),
         ),
         expected=runs(MAIL),
         forms=CHAT_STREAMED,
@@ -102,7 +90,7 @@ _WIRE = (
     Scenario(
         name="arguments-as-object",
         sentence="The arguments are an object instead of its text.",
-        turns=((answer(Begin(name="send_email", arguments=MAIL.arguments), Seal()),), (FINAL,)),
+        turns=one_turn(Begin(name="send_email", arguments=MAIL.arguments), Seal()),
         expected=runs(MAIL),
     ),
 )
@@ -111,27 +99,27 @@ _SYNTAX = (
     Scenario(
         name="json-in-json",
         sentence="The arguments are a JSON string that holds the object.",
-        turns=((answer(*call(ToolRun("send_email", {}), text=json.dumps(write(MAIL)))),), (FINAL,)),
+        turns=one_turn(*call(ToolRun("send_email", {}), text=json.dumps(write(MAIL)))),
         expected=runs(MAIL),
     ),
     Scenario(
         name="trailing-comma",
         sentence="A comma stands before the last brace.",
-        turns=((answer(*call(MAIL, text=write(MAIL)[:-1] + ",}")),), (FINAL,)),
+        turns=one_turn(*call(MAIL, text=write(MAIL)[:-1] + ",}")),
         expected=runs(MAIL),
         forms=TEXTUAL,
     ),
     Scenario(
         name="python-literals",
         sentence="The arguments are a Python dict, in apostrophes.",
-        turns=((answer(*call(MAIL, text=str(dict(MAIL.arguments)))),), (FINAL,)),
+        turns=one_turn(*call(MAIL, text=str(dict(MAIL.arguments)))),
         expected=runs(MAIL),
         forms=TEXTUAL,
     ),
     Scenario(
         name="fenced-arguments",
         sentence="The arguments stand in a code fence.",
-        turns=((answer(*call(MAIL, text=f"```json\n{write(MAIL)}\n```")),), (FINAL,)),
+        turns=one_turn(*call(MAIL, text=f"```json\n{write(MAIL)}\n```")),
         expected=runs(MAIL),
         forms=TEXTUAL,
     ),
@@ -177,7 +165,7 @@ _SCHEMA = (
     Scenario(
         name="type-that-fits",
         sentence='A number came as text: `"days": "3"`.',
-        turns=((answer(*call(_FORECAST, text='{"city": "Oslo", "days": "3"}')),), (FINAL,)),
+        turns=one_turn(*call(_FORECAST, text='{"city": "Oslo", "days": "3"}')),
         expected=runs(_FORECAST),
     ),
     Scenario(
@@ -248,67 +236,48 @@ ADDRESS_SCENARIOS = (
     Scenario(
         name="index-missing",
         sentence="Two calls without any index.",
-        turns=(
-            (answer(*address(call(MAIL), index=None), *address(call(OTHER_MAIL, 1), index=None)),),
-            (FINAL,),
-        ),
+        turns=one_turn(*address(call(MAIL), index=None), *address(call(OTHER_MAIL, 1), index=None)),
         expected=_BOTH,
     ),
     Scenario(
         name="index-all-zero",
         sentence="Two calls, both with the index 0.",
-        turns=(
-            (answer(*address(call(MAIL), index=0), *address(call(OTHER_MAIL, 1), index=0)),),
-            (FINAL,),
-        ),
+        turns=one_turn(*address(call(MAIL), index=0), *address(call(OTHER_MAIL, 1), index=0)),
         expected=_BOTH,
     ),
     Scenario(
         name="index-one-based",
         sentence="The index of the first call is 1.",
-        turns=(
-            (answer(*address(call(MAIL), index=1), *address(call(OTHER_MAIL, 1), index=2)),),
-            (FINAL,),
-        ),
+        turns=one_turn(*address(call(MAIL), index=1), *address(call(OTHER_MAIL, 1), index=2)),
         expected=_BOTH,
     ),
     Scenario(
         name="index-reused",
         sentence="A third call has the index of the first, which is over.",
-        turns=(
-            (
-                answer(
-                    *address(call(MAIL), index=0),
-                    *address(call(OTHER_MAIL, 1), index=1),
-                    *address(call(ToolRun("list_items", {}), 2), index=0),
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            *address(call(MAIL), index=0),
+            *address(call(OTHER_MAIL, 1), index=1),
+            *address(call(ToolRun("list_items", {}), 2), index=0),
         ),
         expected=runs(MAIL, OTHER_MAIL, ToolRun("list_items", {})),
     ),
     Scenario(
         name="interleaved",
         sentence="The pieces of two calls come in turns.",
-        turns=((answer(*_interleave(call(MAIL), call(OTHER_MAIL, 1))),), (FINAL,)),
+        turns=one_turn(*_interleave(call(MAIL), call(OTHER_MAIL, 1))),
         expected=_BOTH,
     ),
     Scenario(
         name="id-missing",
         sentence="The call has no id.",
-        turns=((answer(*address(call(MAIL), id=None)),), (FINAL,)),
+        turns=one_turn(*address(call(MAIL), id=None)),
         expected=runs(MAIL),
     ),
     Scenario(
         name="id-shared",
         sentence="Two calls with the same id.",
-        turns=(
-            (
-                answer(
-                    *address(call(MAIL), id="call_x"), *address(call(OTHER_MAIL, 1), id="call_x")
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            *address(call(MAIL), id="call_x"), *address(call(OTHER_MAIL, 1), id="call_x")
         ),
         expected=_BOTH,
         forms=CHAT,
@@ -316,22 +285,17 @@ ADDRESS_SCENARIOS = (
     Scenario(
         name="id-and-name-repeated",
         sentence="Every piece has the id and the name again; joined, they would be nonsense.",
-        turns=((answer(*_repeat_head(MAIL, id="call_r")),), (FINAL,)),
+        turns=one_turn(*_repeat_head(MAIL, id="call_r")),
         expected=runs(MAIL),
         forms=CHAT,
     ),
     Scenario(
         name="name-split",
         sentence="The name comes in two pieces.",
-        turns=(
-            (
-                answer(
-                    Begin(name="send_"),
-                    Grow(name="email"),
-                    *(Grow(arguments=piece) for piece in split(write(MAIL))),
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            Begin(name="send_"),
+            Grow(name="email"),
+            *(Grow(arguments=piece) for piece in split(write(MAIL))),
         ),
         expected=runs(MAIL),
         forms=CHAT,
@@ -339,15 +303,10 @@ ADDRESS_SCENARIOS = (
     Scenario(
         name="name-late",
         sentence="The arguments come before the name.",
-        turns=(
-            (
-                answer(
-                    Begin(),
-                    *(Grow(arguments=piece) for piece in split(write(MAIL))),
-                    Grow(name="send_email"),
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            Begin(),
+            *(Grow(arguments=piece) for piece in split(write(MAIL))),
+            Grow(name="send_email"),
         ),
         expected=runs(MAIL),
         forms=CHAT,
@@ -355,13 +314,8 @@ ADDRESS_SCENARIOS = (
     Scenario(
         name="call-sent-twice",
         sentence="The whole call comes a second time, under the same id; it runs once.",
-        turns=(
-            (
-                answer(
-                    *open_call(MAIL), Begin(id=AUTO, name=MAIL.tool, arguments=write(MAIL)), Seal()
-                ),
-            ),
-            (FINAL,),
+        turns=one_turn(
+            *open_call(MAIL), Begin(id=AUTO, name=MAIL.tool, arguments=write(MAIL)), Seal()
         ),
         expected=runs(MAIL),
         forms=CHAT & STREAMED,
@@ -459,7 +413,7 @@ TEXT_SCENARIOS = (
     Scenario(
         name="text-echo",
         sentence="The call stands in the text and comes natively as well; it runs once.",
-        turns=((answer(Say(f"<tool_call>{_envelope(MAIL)}</tool_call>"), *call(MAIL)),), (FINAL,)),
+        turns=one_turn(Say(f"<tool_call>{_envelope(MAIL)}</tool_call>"), *call(MAIL)),
         expected=runs(MAIL),
     ),
 )

@@ -14,6 +14,7 @@ from wholecall.faults.script import (
     SHORT_FILE,
     STREAMED,
     TEXTUAL,
+    Answers,
     Begin,
     Drop,
     Expected,
@@ -27,14 +28,17 @@ from wholecall.faults.script import (
     Scenario,
     ScriptAnswer,
     Seal,
+    Step,
     Terminate,
     ToolRun,
     answer,
     call,
     calls,
     cut_call,
+    exactly,
     forms,
     later,
+    one_turn,
     open_call,
     runs,
     write,
@@ -42,6 +46,12 @@ from wholecall.faults.script import (
 
 _IN_STRING = cut_call(FILE, "hello wor")
 _WHOLE = forms(streamed=[False])
+
+
+def _again(right: ScriptAnswer, *before: Step) -> tuple[Answers, ...]:
+    """An answer that breaks off, and the right one when it is asked for again."""
+    return ((ScriptAnswer(steps=before), right), (FINAL,))
+
 
 _AT_THE_LIMIT = (
     Scenario(
@@ -110,7 +120,7 @@ _AT_THE_LIMIT = (
     Scenario(
         name="content-filter",
         sentence="A content filter ends the answer after a whole call; nothing of it runs.",
-        turns=((answer(*call(MAIL), reason="content_filter"),), (FINAL,)),
+        turns=one_turn(*call(MAIL), reason="content_filter"),
         expected=Expected(may_give_up=True),
     ),
 )
@@ -119,32 +129,26 @@ _BY_THE_CONNECTION = (
     Scenario(
         name="dropped-in-call",
         sentence="The stream ends inside of the arguments, as if complete; then all is well.",
-        turns=((ScriptAnswer(steps=(*_IN_STRING, Drop())), calls(FILE)), (FINAL,)),
+        turns=_again(calls(FILE), *_IN_STRING, Drop()),
         expected=later(FILE, may_give_up=True),
     ),
     Scenario(
         name="dropped-after-call",
         sentence="The stream ends after a whole call, without a finish reason; then all is well.",
-        turns=((ScriptAnswer(steps=(*open_call(MAIL), Drop())), calls(MAIL)), (FINAL,)),
+        turns=_again(calls(MAIL), *open_call(MAIL), Drop()),
         expected=later(MAIL, may_give_up=True),
     ),
     Scenario(
         name="dropped-after-read-only-call",
         sentence="The stream ends after a whole call of a read-only tool, which may have started.",
-        turns=((ScriptAnswer(steps=(*open_call(OSLO), Drop())), calls(OSLO)), (FINAL,)),
+        turns=_again(calls(OSLO), *open_call(OSLO), Drop()),
         expected=Expected(runs=(OSLO,), first=(OSLO,), error=True, may_give_up=True),
         differs=dict.fromkeys(_WHOLE, later(OSLO, may_give_up=True)),
     ),
     Scenario(
         name="dropped-in-line",
         sentence="The stream ends in the middle of a line; then all is well.",
-        turns=(
-            (
-                ScriptAnswer(steps=(*open_call(MAIL), Raw('data: {"id": "chatc'), Drop())),
-                calls(MAIL),
-            ),
-            (FINAL,),
-        ),
+        turns=_again(calls(MAIL), *open_call(MAIL), Raw('data: {"id": "chatc'), Drop()),
         expected=later(MAIL, may_give_up=True),
         forms=STREAMED,
     ),
@@ -157,43 +161,37 @@ _BY_THE_CONNECTION = (
     Scenario(
         name="reset-before-headers",
         sentence="The connection is reset before the answer begins; then all is well.",
-        turns=((ScriptAnswer(steps=(Reset(),)), calls(MAIL)), (FINAL,)),
+        turns=_again(calls(MAIL), Reset()),
         expected=later(MAIL, may_give_up=True),
     ),
     Scenario(
         name="reset-in-call",
         sentence="The connection is reset inside of the arguments; then all is well.",
-        turns=((ScriptAnswer(steps=(*_IN_STRING, Reset())), calls(FILE)), (FINAL,)),
+        turns=_again(calls(FILE), *_IN_STRING, Reset()),
         expected=later(FILE, may_give_up=True),
     ),
     Scenario(
         name="hang-before-headers",
         sentence="The upstream takes the request and says nothing; asked again, all is well.",
-        turns=((ScriptAnswer(steps=(Hang(),)), calls(MAIL)), (FINAL,)),
+        turns=_again(calls(MAIL), Hang()),
         expected=later(MAIL, may_give_up=True),
     ),
     Scenario(
         name="hang-in-call",
         sentence="The upstream falls silent inside of the arguments; asked again, all is well.",
-        turns=((ScriptAnswer(steps=(*_IN_STRING, Hang())), calls(FILE)), (FINAL,)),
+        turns=_again(calls(FILE), *_IN_STRING, Hang()),
         expected=later(FILE, may_give_up=True),
     ),
     Scenario(
         name="error-in-call",
         sentence="An error object comes inside of the arguments; then all is well.",
-        turns=((ScriptAnswer(steps=(*_IN_STRING, Fail())), calls(FILE)), (FINAL,)),
+        turns=_again(calls(FILE), *_IN_STRING, Fail()),
         expected=later(FILE, may_give_up=True),
     ),
     Scenario(
         name="error-after-call",
         sentence="An error object comes after a whole call, and an end as if nothing had been.",
-        turns=(
-            (
-                ScriptAnswer(steps=(*call(MAIL), Fail(), FinishWith("tool_calls"), Terminate())),
-                calls(MAIL),
-            ),
-            (FINAL,),
-        ),
+        turns=_again(calls(MAIL), *call(MAIL), Fail(), FinishWith("tool_calls"), Terminate()),
         expected=later(MAIL, may_give_up=True),
     ),
     Scenario(
@@ -230,14 +228,14 @@ FINISH_SCENARIOS = (
     Scenario(
         name="finish-stop",
         sentence="A whole call, and the finish reason says `stop`.",
-        turns=((answer(*call(MAIL), reason="stop"),), (FINAL,)),
+        turns=one_turn(*call(MAIL), reason="stop"),
         expected=runs(MAIL),
         forms=_WITH_WORDS,
     ),
     Scenario(
         name="finish-length",
         sentence="A whole call, and the output limit was reached right behind it.",
-        turns=((answer(*call(MAIL), reason="length"),), (FINAL,)),
+        turns=one_turn(*call(MAIL), reason="length"),
         expected=runs(MAIL),
         # An object has no brace that would prove it whole.
         differs={ANTHROPIC_WHOLE: Expected()},
@@ -245,28 +243,21 @@ FINISH_SCENARIOS = (
     Scenario(
         name="finish-unknown",
         sentence="The finish reason is an unknown word.",
-        turns=((answer(*call(MAIL), reason="eos_reached_42"),), (FINAL,)),
+        turns=one_turn(*call(MAIL), reason="eos_reached_42"),
         expected=runs(MAIL),
         forms=_WITH_WORDS,
     ),
     Scenario(
         name="finish-missing",
         sentence="There is no finish reason, but the stream has its proper end.",
-        turns=((ScriptAnswer(steps=(*call(MAIL), Terminate())),), (FINAL,)),
+        turns=exactly(*call(MAIL), Terminate()),
         expected=runs(MAIL),
         forms=_WITH_WORDS,
     ),
     Scenario(
         name="finish-twice",
         sentence="Two finish reasons: `tool_calls`, then `stop`.",
-        turns=(
-            (
-                ScriptAnswer(
-                    steps=(*call(MAIL), FinishWith("tool_calls"), FinishWith("stop"), Terminate())
-                ),
-            ),
-            (FINAL,),
-        ),
+        turns=exactly(*call(MAIL), FinishWith("tool_calls"), FinishWith("stop"), Terminate()),
         expected=runs(MAIL),
         forms=_STREAMS_WITH_WORDS,
     ),
@@ -280,35 +271,21 @@ FINISH_SCENARIOS = (
     Scenario(
         name="no-terminator",
         sentence="The finish reason comes, the terminator does not.",
-        turns=((ScriptAnswer(steps=(*call(MAIL), FinishWith("tool_calls"))),), (FINAL,)),
+        turns=exactly(*call(MAIL), FinishWith("tool_calls")),
         expected=runs(MAIL),
         forms=_STREAMS_WITH_WORDS,
     ),
     Scenario(
         name="chunks-after-finish",
         sentence="Empty chunks go on after the finish reason.",
-        turns=(
-            (
-                ScriptAnswer(
-                    steps=(*call(MAIL), FinishWith("tool_calls"), Say(""), Say(""), Terminate())
-                ),
-            ),
-            (FINAL,),
-        ),
+        turns=exactly(*call(MAIL), FinishWith("tool_calls"), Say(""), Say(""), Terminate()),
         expected=runs(MAIL),
         forms=CHAT_STREAMED,
     ),
     Scenario(
         name="finish-on-every-chunk",
         sentence="The finish reason is sent as an empty text until it is there.",
-        turns=(
-            (
-                ScriptAnswer(
-                    steps=(FinishWith(""), *call(MAIL), FinishWith("tool_calls"), Terminate())
-                ),
-            ),
-            (FINAL,),
-        ),
+        turns=exactly(FinishWith(""), *call(MAIL), FinishWith("tool_calls"), Terminate()),
         expected=runs(MAIL),
         forms=CHAT,
     ),
@@ -342,7 +319,7 @@ REFUSAL_SCENARIOS = (
     Scenario(
         name="call-in-error-event",
         sentence="The stream ends with an error that quotes the call.",
-        turns=((ScriptAnswer(steps=(Fail(_QUOTED),)),), (FINAL,)),
+        turns=exactly(Fail(_QUOTED)),
         expected=Expected(runs=(OSLO,), may_give_up=True),
         forms=STREAMED,
     ),

@@ -20,7 +20,6 @@ from wholecall.faults.script import (
     Raw,
     Say,
     Scenario,
-    ScriptAnswer,
     Seal,
     Step,
     Terminate,
@@ -30,6 +29,8 @@ from wholecall.faults.script import (
     answer,
     call,
     calls,
+    exactly,
+    one_turn,
     runs,
 )
 
@@ -58,13 +59,13 @@ SCENARIOS = (
     Scenario(
         name="text-and-call",
         sentence="Some text comes before the call, and the call counts.",
-        turns=((answer(Say("Let me "), Say("write to her."), *call(MAIL)),), (FINAL,)),
+        turns=one_turn(Say("Let me "), Say("write to her."), *call(MAIL)),
         expected=runs(MAIL),
     ),
     Scenario(
         name="reasoning-and-call",
         sentence="Reasoning comes before the call; what it mentions is not a call.",
-        turns=((answer(Think("I could send_email"), Think(" to Ada."), *call(MAIL)),), (FINAL,)),
+        turns=one_turn(Think("I could send_email"), Think(" to Ada."), *call(MAIL)),
         expected=runs(MAIL),
     ),
     Scenario(
@@ -98,20 +99,13 @@ SCENARIOS = (
     Scenario(
         name="no-arguments",
         sentence="A tool without parameters gets no arguments at all, and the answer ends well.",
-        turns=((answer(Begin(name="list_items"), Seal()),), (FINAL,)),
+        turns=one_turn(Begin(name="list_items"), Seal()),
         expected=runs(ITEMS),
     ),
     Scenario(
         name="usage-chunk",
         sentence="The usage comes after the finish reason, in a chunk without choices.",
-        turns=(
-            (
-                ScriptAnswer(
-                    steps=(*call(MAIL), FinishWith("tool_calls"), CountTokens(), Terminate())
-                ),
-            ),
-            (FINAL,),
-        ),
+        turns=exactly(*call(MAIL), FinishWith("tool_calls"), CountTokens(), Terminate()),
         expected=runs(MAIL),
         forms=CHAT_STREAMED,
     ),
@@ -137,14 +131,14 @@ SCENARIOS = (
     Scenario(
         name="keep-alives",
         sentence="Comments come between the events, to keep the connection alive.",
-        turns=((answer(*_between(call(MAIL), _KEEP_ALIVE)),), (FINAL,)),
+        turns=one_turn(*_between(call(MAIL), _KEEP_ALIVE)),
         expected=runs(MAIL),
         forms=STREAMED,
     ),
     Scenario(
         name="slow-drip",
         sentence="The pieces come slowly, one at a time.",
-        turns=((answer(*_between(call(MAIL), Pause(0.02))),), (FINAL,)),
+        turns=one_turn(*_between(call(MAIL), Pause(0.02))),
         expected=runs(MAIL),
         forms=STREAMED,
     ),
