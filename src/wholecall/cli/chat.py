@@ -398,7 +398,7 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="Who answers: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
+        help="The model: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
         "--base-url, or `demo`: a script that plays recorded streams. The key is taken from the "
         "environment, as in OPENAI_API_KEY.",
     ),
@@ -474,7 +474,7 @@ QuestionArgument = Annotated[
     ),
 ]
 ModelOption = Annotated[
-    str, typer.Option("--model", metavar="MODEL", help="Who answers, as in `wholecall chat`.")
+    str, typer.Option("--model", metavar="MODEL", help="The model, as in `wholecall chat`.")
 ]
 
 

@@ -83,7 +83,7 @@ ToolsOption = Annotated[
 ]
 ConnectOption = Annotated[
     bool,
-    typer.Option("--connect", help="Also knock at the upstreams' addresses. Nothing is asked."),
+    typer.Option("--connect", help="Also connect to the upstreams. No model is asked."),
 ]
 
 

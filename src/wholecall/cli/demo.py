@@ -225,7 +225,7 @@ PortOption = Annotated[
 def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
     """Start the proxy with the inspector, a model on this machine and four example tools.
 
-    What is missing of the model is downloaded first. Where it cannot be had or cannot run, a
+    The model is downloaded first, if it is not here. If it cannot be downloaded or cannot run, a
     script plays recorded streams in its place. Ctrl-C ends it.
     """
     ports = range(ListenConfig().port, ListenConfig().port + PORTS_TRIED)

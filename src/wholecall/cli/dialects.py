@@ -90,7 +90,7 @@ def show(name: NameArgument) -> None:
 
 @app.command()
 def learn(file: TemplateArgument, out: OutOption = None) -> None:
-    """Learn a dialect from a model's chat template, and prove it.
+    """Learn a dialect from a model's chat template, and verify it.
 
     The template is rendered with and without calls, in a process of its own, and what it
     writes is compared.

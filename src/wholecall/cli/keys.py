@@ -124,7 +124,7 @@ def create(  # noqa: PLR0913 - the parameters of a command are its options
 
 @app.command("list")
 def list_keys(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show the keys and what they may do, the oldest first."""
+    """Show the keys and what they may do, oldest first."""
     loaded = _load(config)
     with _open_store(loaded) as store:
         entries = [] if store is None else store.list()

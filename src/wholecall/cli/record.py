@@ -56,15 +56,15 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="Who is asked: openai/…, responses/…, anthropic/…, ollama/…, gemini/… or litellm/…. "
-        "The key is taken from the environment, as in OPENAI_API_KEY.",
+        help="The model to ask: openai/…, responses/…, anthropic/…, ollama/…, gemini/… or "
+        "litellm/…. The key is taken from the environment, as in OPENAI_API_KEY.",
     ),
 ]
-PromptOption = Annotated[str, typer.Option("--prompt", metavar="TEXT", help="What is asked.")]
+PromptOption = Annotated[str, typer.Option("--prompt", metavar="TEXT", help="The question.")]
 OutOption = Annotated[
     Path,
     typer.Option(
-        "--out", metavar="FILE", help="Where the answer is appended, one line of JSON each."
+        "--out", metavar="FILE", help="The file to append the answer to, one line of JSON each."
     ),
 ]
 ToolsOption = Annotated[
@@ -73,7 +73,7 @@ ToolsOption = Annotated[
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", metavar="URL", help="Ask there: a server, or a running proxy."),
+    typer.Option("--base-url", metavar="URL", help="The server or running proxy to ask."),
 ]
 
 

@@ -34,7 +34,7 @@ from wholecall.proxy.observe.redaction import Redactor
 from wholecall.proxy.service_builder import name_journal
 
 app = typer.Typer(
-    help="List and show durable runs, decide about their calls, let them go on, end them.",
+    help="List and show durable runs, decide about their calls, continue or cancel them.",
     add_completion=False,
     rich_markup_mode=None,
 )
@@ -84,7 +84,7 @@ def list_all(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the runs, the latest first."""
+    """Show the runs, newest first."""
     wanted = status or ""
     if wanted and wanted not in FILTERS:
         raise typer.BadParameter(f"--status: it is one of {', '.join(FILTERS)}")
@@ -112,7 +112,7 @@ def show(
 
 @app.command()
 def resume(id: IdArgument, *, journal: JournalOption = None, config: ConfigOption = None) -> None:
-    """Let a run go on that waits: its tool is there again, say. A running proxy or worker takes a
+    """Continue a waiting run, for example when its tool is back. A running proxy or worker takes a
     background run up; another one continues when its client sends its request again."""
     with _open(journal, config) as store:
         _ask(lambda: find_run(store, id))
