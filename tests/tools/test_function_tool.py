@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import decimal
 import enum
 import functools
 import math
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Optional
 
 import pydantic
 import pytest
@@ -20,9 +22,15 @@ from typing_extensions import TypedDict
 from wholecall.arguments.validate import check
 from wholecall.errors import UnusableFunction
 from wholecall.events import Problem
-from wholecall.messages import ToolSpec
-from wholecall.tools.function_tool import name_of, read_parameters, underlying
-from wholecall.tools.tool import Context
+from wholecall.messages import Result, ToolSpec
+from wholecall.tools.function_tool import (
+    MANY_ROWS,
+    make_tool,
+    name_of,
+    read_parameters,
+    underlying,
+)
+from wholecall.tools.tool import Blocking, Context
 
 if TYPE_CHECKING:
     from nowhere import Nothing  # type: ignore[import-not-found]  # a type that only checkers see
@@ -286,3 +294,49 @@ def test_a_function_that_no_model_could_call_is_refused(
 ) -> None:
     with pytest.raises(UnusableFunction, match=words):
         read_parameters(function, {})
+
+
+# ── Large results ───────────────────────────────────────────────────────────────────
+
+
+class Row(pydantic.BaseModel):
+    """Notes the thread in which it is written."""
+
+    written: ClassVar[set[int]] = set()
+    number: int = 0
+
+    @pydantic.field_serializer("number")
+    def write(self, number: int) -> int:
+        self.written.add(threading.get_ident())
+        return number
+
+
+@pytest.mark.parametrize(
+    ("make", "aside"),
+    [
+        (lambda: [Row()] * MANY_ROWS, False),
+        (lambda: [Row()] * (MANY_ROWS + 1), True),
+        (lambda: {"rows": [Row()] * (MANY_ROWS + 1), "more": False}, True),
+        (lambda: {str(number): Row() for number in range(MANY_ROWS + 1)}, True),
+        (lambda: "x" * 10_000_000, False),
+        (Row, False),
+    ],
+)
+def test_many_rows_of_an_async_function_are_written_in_a_thread(
+    *, make: Callable[[], object], aside: bool
+) -> None:
+    async def look() -> object:
+        return make()
+
+    Row.written.clear()
+    runner = make_tool(look).run
+    assert runner is not None
+    assert not isinstance(runner, Blocking)
+    result = asyncio.run(settle(runner({}, Context.__new__(Context))))
+    assert not result.failed
+    here = threading.get_ident()
+    assert (here not in Row.written) is (aside or isinstance(make(), str))
+
+
+async def settle(running: Awaitable[Result]) -> Result:
+    return await running

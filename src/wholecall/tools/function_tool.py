@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import re
@@ -513,6 +514,10 @@ def _default_start(rules: ToolRules) -> Start:
     return Start.CLOSED if repeatable and rules.get("approve", False) is False else Start.CONFIRMED
 
 
+MANY_ROWS = 1_000
+"""Items of a result that is converted in a thread."""
+
+
 # ── The body ────────────────────────────────────────────────────────────────────────
 
 
@@ -536,9 +541,10 @@ class _Body:
             return values
         value = self._function(**values)
         if isinstance(value, AsyncGenerator):
-            return to_result(await _drain_async(value, context))
+            value = await _drain_async(value, context)
         # A wrapper around a coroutine function may have answered by itself.
-        return to_result(await value if isinstance(value, Awaitable) else value)
+        value = await value if isinstance(value, Awaitable) else value
+        return await asyncio.to_thread(to_result, value) if _is_long(value) else to_result(value)
 
     def _run_blocking(self, arguments: Mapping[str, JSON], context: Context) -> Result:
         values = self._read(arguments, context)
@@ -555,6 +561,12 @@ class _Body:
         if self._parameters.context:
             values[self._parameters.context] = context
         return values
+
+
+def _is_long(value: object) -> bool:
+    """Return True for many rows, also as a member: others would wait until they are written."""
+    members = (*value.values(), value) if isinstance(value, dict) else (value,)
+    return any(isinstance(each, list | tuple | dict) and len(each) > MANY_ROWS for each in members)
 
 
 async def _drain_async(values: AsyncGenerator[object, None], context: Context) -> object:

@@ -207,7 +207,9 @@ async def _bury(kept: _Kept) -> None:
 
 
 MANY_PARTS = 200
-"""Parts and tools of a request that is encoded in a thread: others would wait for it."""
+"""Parts of a request that is encoded in a thread: others would wait for it."""
+PER_TOOL = 8
+"""Parts that a tool counts for: it may have hundreds of parameters."""
 MOST_BODY_BYTES = 64 * 1024 * 1024
 """Bytes of an answer that is passed on in one piece."""
 # White space may come first, as a sign of life. More of it says nothing of what follows.
@@ -310,9 +312,9 @@ class HttpUpstream:
 
     async def open(self, request: Request) -> tuple[Answer, HttpResponse]:
         """The same for a caller that closes the response itself."""
-        many = len(request.tools) + sum(len(each.parts) for each in request.messages) > MANY_PARTS
-        prepare = partial(self._prepare, request)
-        prepared = await asyncio.to_thread(prepare) if many else prepare()
+        parts = sum(len(each.parts) for each in request.messages)
+        prepare, many = partial(self._prepare, request), parts + PER_TOOL * len(request.tools)
+        prepared = await asyncio.to_thread(prepare) if many > MANY_PARTS else prepare()
         begun = await ask(partial(self._attempt, prepared), self._settings.retry)
         answer = Answer(
             protocol=self.protocol,
