@@ -3,6 +3,7 @@
     .venv/bin/python bench/large_requests.py                  print the table
     .venv/bin/python bench/large_requests.py --write          and put it into docs/performance.md
     .venv/bin/python bench/large_requests.py --only tools
+    .venv/bin/python bench/large_requests.py --sets           processor time for each tool of a set
 
 A real `wholecall serve` gets one large request after the other. Two waits are reported: that of a
 `/health` polled beside it, on the clock of the wall, and the processor time that the server used
@@ -316,6 +317,32 @@ class Measure:
             told = connection.getresponse()
             return told.status, told.read().decode("utf-8", "replace")
 
+    def spend(self, count: int, size: int, *, times: int) -> float:
+        """Return the processor seconds of a request with so many tools that was sent before."""
+        asked = _chat(_said(1), **({"tools": make_tools(count, size)} if count else {}))[1]
+        content = json.dumps({"model": "many", **asked}).encode()
+        for _ in range(5):
+            self._post("/v1/chat/completions", content)
+        before = self._processor()
+        for _ in range(times):
+            self._post("/v1/chat/completions", content)
+        return (self._processor() - before) / times
+
+    def _processor(self) -> float:
+        path = Path(f"/proc/{self._running.process.pid}/stat")
+        used = path.read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_sets() -> None:
+    """Print what each tool of a set costs that was seen before."""
+    with serve({"tools": 1024}) as measure:
+        one = measure.spend(1, 300, times=300)
+        for count, size in ((100, 300), (128, 3_000), (250, 300), (500, 300), (1_000, 300)):
+            took = measure.spend(count, size, times=max(30_000 // count, 50))
+            each = (took - one) / count * 1000
+            print(f"{count:5} tools of {size:5} bytes: {took * 1000:6.2f} ms, {each:.3f} for each")
+
 
 @contextmanager
 def serve(limits: Mapping[str, int]) -> Iterator[Measure]:
@@ -353,7 +380,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="How long others wait for a large request.")
     parser.add_argument("--write", action="store_true", help="put the table into the docs")
     parser.add_argument("--only", default="", help="rows with this in their name")
+    parser.add_argument("--sets", action="store_true", help="only sets of tools seen before")
     given = parser.parse_args()
+    if given.sets:
+        measure_sets()
+        return
     found: dict[str, Waited] = {}
     for is_many in (False, True):
         rows = [row for row in ROWS if (row.model == "many") is is_many and given.only in row.name]

@@ -234,7 +234,7 @@ _KNOWN = "timeout graceful"
 """Part of a line in its log that ours makes superfluous."""
 _BACKLOG = 2048
 """Connections that wait to be accepted."""
-_COLLECT_AFTER = (5_000, 10, 10)
+_COLLECT_AFTER = (20_000, 10, 10)
 """New objects, and rounds, until the garbage collector visits each generation."""
 
 

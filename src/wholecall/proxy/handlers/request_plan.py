@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from wholecall.arguments.validate import require_admissible
+from wholecall.arguments.compiled_schema import prepare
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import Native, Request, ToolKind
@@ -457,7 +457,8 @@ def _decode(client: ClientProtocol, content: bytes) -> tuple[Request, ResponseSt
     body = decode_body(content)
     decoded = decode_request(client.protocol, body)
     if len(content) > LARGE:
-        require_admissible(decoded.tools)
+        for tool in decoded.tools:
+            prepare(tool.parameters)
     return decoded, _NO_STYLE if client.read_style is None else client.read_style(body)
 
 
