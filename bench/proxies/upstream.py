@@ -17,7 +17,7 @@ import uvloop
 from proxies.answers import DELTAS, call_frames, text_frames, whole_body
 
 PACE = 20
-SLOW_SECONDS = 60
+SLOW_SECONDS = 30
 _LENGTH = b"content-length:"
 
 
