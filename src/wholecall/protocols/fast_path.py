@@ -159,8 +159,10 @@ class RepeatedChunks:
         if text is None or type(payload) is not bytes:
             return
         self._tries -= 1
-        # A lone surrogate is not a character and is never found.
-        written = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            written = msgspec.json.encode(text)
+        except UnicodeEncodeError:  # half of a character
+            return
         if payload.count(written) != 1 or self._read_piece(payload) != delta:
             return
         before, _, behind = payload.partition(written)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -350,7 +351,9 @@ def name_calls(request: Request) -> Request:
     it would make every later request fail.
     """
     offered = frozenset(spec.name for spec in request.tools)
-    return replace(request, messages=tuple(_rename(each, offered) for each in request.messages))
+    messages = tuple(_rename(each, offered) for each in request.messages)
+    same = all(map(is_, messages, request.messages))
+    return request if same else replace(request, messages=messages)
 
 
 def _rename(message: Message, offered: Collection[str]) -> Message:

@@ -83,9 +83,12 @@ class UpstreamEnvelope:
         """
         if not self._has_first:
             self._first += chunk if isinstance(chunk, bytes) else b""
-            said = self._first.partition(_DATA)[2]
             is_body = self._first.lstrip().startswith(b"{") or not isinstance(chunk, bytes)
-            self._has_first = is_body or b"\n" in said or len(said) > _MOST_OF_HEAD
+            begin = self._first.find(_DATA)
+            end = -1 if begin < 0 or is_body else self._first.find(b"\n", begin)
+            self._has_first = is_body or end >= 0 or 0 <= begin < len(self._first) - _MOST_OF_HEAD
+            if end >= 0:
+                self._first = self._first[:end]
         return self._has_first
 
     def make_head(self, protocol: str, model: str) -> ResponseHead:
