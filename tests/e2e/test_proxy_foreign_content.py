@@ -103,6 +103,7 @@ INPUT_AUDIO = {"type": "input_audio", "input_audio": {"data": SOUND, "format": "
 FILE = {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a.pdf"}
 SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}
 TEXT_SOURCE = {"type": "text", "media_type": "text/plain", "data": "Press the button."}
+BLOCKS = {"type": "content", "content": [{"type": "text", "text": "Press the button."}]}
 IMAGE_SOURCE = {"type": "url", "url": "https://example.org/a.png"}
 CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 # A part of a user's message, the upstreams that have a form for it, what arrives there, and how it
@@ -113,6 +114,21 @@ MEDIA: list[tuple[str, dict[str, Any], set[str], str, str]] = [
     (CHAT_PATH, INPUT_AUDIO, {"openai", "gemini"}, SOUND, "audio"),
     (CHAT_PATH, {"type": "file", "file": FILE}, {*UPSTREAMS} - {"ollama"}, PDF, "document"),
     (MESSAGES_PATH, {"type": "document", "source": TEXT_SOURCE}, {*UPSTREAMS}, "", ""),
+    (MESSAGES_PATH, {"type": "document", "source": BLOCKS}, {*UPSTREAMS}, "", ""),
+    (
+        MESSAGES_PATH,
+        {"type": "document", "source": {"type": "content", "content": "Press the button."}},
+        {*UPSTREAMS},
+        "",
+        "",
+    ),
+    (
+        MESSAGES_PATH,
+        {"type": "document", "source": {**BLOCKS, "content": [HI, {"type": "image"}]}},
+        {"anthropic"},
+        "image",
+        "document",
+    ),
     (
         MESSAGES_PATH,
         {"type": "document", "source": SOURCE},

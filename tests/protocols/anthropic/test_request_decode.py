@@ -19,7 +19,7 @@ from wholecall.messages import (
     Role,
     ToolSpec,
 )
-from wholecall.protocols.anthropic.request import decode
+from wholecall.protocols.anthropic.request import decode, encode
 from wholecall.protocols.anthropic.shapes import read_kinds
 
 PROTOCOL = "anthropic"
@@ -257,3 +257,26 @@ def test_a_choice_that_is_not_allowed_is_named() -> None:
     with pytest.raises(InvalidChoice) as caught:
         read(tool_choice={"type": "sometimes"})
     assert caught.value.param == "tool_choice.type"
+
+
+TEXT_BLOCK = {"type": "text", "text": "b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("a", "a"),
+        ([{"type": "text", "text": "a"}, TEXT_BLOCK], "a\nb"),
+        ([TEXT_BLOCK, {"type": "image"}], None),
+        ([TEXT_BLOCK, 1], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_a_document_of_texts_is_a_text(content: Any, text: str | None) -> None:
+    block = {"type": "document", "source": {"type": "content", "content": content}}
+    messages = [{"role": "user", "content": [block]}]
+    request = decode({"model": "m", "max_tokens": 9, "messages": messages})
+    [part] = request.messages[0].parts
+    assert (part.plain_text if isinstance(part, Media) else None) == text
+    assert encode(request)["messages"] == messages

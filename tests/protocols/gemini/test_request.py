@@ -25,6 +25,7 @@ HI = {"role": "user", "parts": [{"text": "hi"}]}
 CALL = PastCall(id="a", name="f", arguments={"x": 1})
 SIGNED = PastCall(id="a", name="f", arguments={}, extras={"thought_signature": "s"})
 PICTURE = Media(kind="image", media_type="image/png", data="AAAA")
+NOTES = Media(kind="document", media_type="text/plain", data="aGk=", name="a.txt")
 SHOWN = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
 SCHEMA = {"type": "object"}
 TOOLS = (ToolSpec("f", SCHEMA, "d"), ToolSpec("g", SCHEMA))
@@ -258,3 +259,8 @@ def test_an_id_goes_back_if_there_was_one() -> None:
     [called, answered] = body(answer(call), result(Text("1")))["contents"]
     assert called["parts"][0]["functionCall"]["id"] == "p"
     assert answered["parts"][0]["functionResponse"]["id"] == "p"
+
+
+def test_a_document_that_is_text_keeps_its_name() -> None:
+    written = encode(Request(model="gemini-3-pro", messages=(Message(Role.USER, (NOTES,)),)))
+    assert written["contents"] == [{"role": "user", "parts": [{"text": "a.txt:\nhi"}]}]

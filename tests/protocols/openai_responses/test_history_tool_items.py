@@ -56,6 +56,18 @@ def test_the_client_runs(tool: Any, names: list[str]) -> None:
     assert request.native_tools == ()
 
 
+def test_a_function_is_told_what_its_namespace_is_for() -> None:
+    about = {"name": "agents", "description": "All agents."}
+    spawn = {**SPAWN, "description": "Begin one."}
+    tools = [spawn, {**SPAWN, "name": "end", "description": ""}, DIGITS]
+    request = read(tools=[{"type": "namespace", **about, "tools": tools}])
+    began, ended, dialled = (spec.description for spec in request.tools)
+    assert (began, ended) == ("Begin one.\nAll agents.", "All agents.")
+    assert dialled.endswith("\nAll agents.")
+    written = encode_request("openai-responses", request)
+    assert written["tools"] == [{"type": "namespace", **about, "tools": tools}]
+
+
 PROVIDER_RUN: list[tuple[str, Any, tuple[str, ...]]] = [
     ("a web search", HOSTED, ("web_search",)),
     (

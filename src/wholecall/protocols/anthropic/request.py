@@ -629,13 +629,23 @@ def _read_media(block: Any, at: str) -> Media | Native:
     match source.type:
         case "base64":
             return Media(kind=kind, media_type=source.media_type, data=data, name=name)
-        case "text":
-            data = base64.b64encode(data.encode("utf-8", "replace")).decode()
-            media_type = source.media_type or "text/plain"
-            return Media(kind=kind, media_type=media_type, data=data, name=name)
         case "url":
             return Media(kind=kind, url=source.url or "", name=name)
-    return Native(PROTOCOL, block)  # a file that Anthropic holds, or a document made of blocks
+    text = data if source.type == "text" else _join_texts(source.content)
+    if text is None:
+        return Native(PROTOCOL, block)  # a file that Anthropic holds, or a document with images
+    data = base64.b64encode(text.encode("utf-8", "replace")).decode()
+    media_type = source.media_type or "text/plain"
+    return Media(kind=kind, media_type=media_type, data=data, name=name)
+
+
+def _join_texts(content: object) -> str | None:
+    """The text of a document that is made of blocks; None if it holds anything else."""
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list) else []
+    texts = [each["text"] for each in blocks if isinstance(each, dict) and "text" in each]
+    return "\n".join(map(str, texts)) if texts and len(texts) == len(blocks) else None
 
 
 def _read_found(part: Any, at: str) -> Text | Native:

@@ -93,6 +93,7 @@ class MediaSource(msgspec.Struct):
     media_type: str = ""
     data: Any = None
     url: str | None = None
+    content: Any = None
 
 
 class MediaBlock(msgspec.Struct):

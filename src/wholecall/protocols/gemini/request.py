@@ -262,7 +262,8 @@ def _write_part(part: object) -> Iterator[dict[str, Any]]:
     if isinstance(part, Text) and part.text:
         yield {"text": part.text}
     elif isinstance(part, Media):
-        yield _write_media(part)
+        # Its data have no name.
+        yield {"text": omit(part)} if part.plain_text is not None else _write_media(part)
     elif isinstance(part, Native):
         yield dict(part.value) if part.protocol == PROTOCOL else {"text": omit(part)}
 

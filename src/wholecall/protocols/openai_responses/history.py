@@ -37,7 +37,7 @@ from wholecall.protocols.history import (
     write_arguments,
 )
 from wholecall.protocols.history_repair import drop_repeated
-from wholecall.protocols.request_fields import fit, read_function, refuse, speak
+from wholecall.protocols.request_fields import fit, read_function, read_word, refuse, speak
 from wholecall.protocols.tool_kinds import FUNCTION, INPUT, read_input, text_tool
 
 _OUTPUT = StoredOutput("output", "input_text")
@@ -478,24 +478,21 @@ def read_inline(items: object) -> Iterator[tuple[Any, str]]:
 
 
 def _read_namespace(fields: _Wire, at: str) -> Iterator[ToolSpec]:
-    namespace = _read_name(fields, at)
+    """Read the functions of a namespace. Each is told what all of them are for."""
+    namespace, about = _read_name(fields, at), read_word(fields.get("description"))
     tools = fit(fields.get("tools") or [], list[Any], at=f"{at}.tools")
     for place, tool in enumerate(tools):
         where = f"{at}.tools[{place}]"
         wire = fit(tool, dict[str, Any], at=where)
-        if wire.get("type") == CUSTOM:
-            yield from _read_custom(wire, where, namespace=namespace)
-        else:
-            yield _read_member(wire, where, namespace=namespace)
+        is_custom = wire.get("type") == CUSTOM
+        for spec in _read_custom(wire, where) if is_custom else [read_function(wire, where)]:
+            kind = spec.kind or ToolKind(PROTOCOL, FUNCTION, spec.name)
+            told = "\n".join(filter(None, (spec.description, about)))
+            yield replace(spec, description=told, kind=replace(kind, namespace=namespace))
 
 
-def _read_member(wire: _Wire, at: str, *, namespace: str) -> ToolSpec:
-    spec = read_function(wire, at)
-    return replace(spec, kind=ToolKind(PROTOCOL, FUNCTION, spec.name, namespace))
-
-
-def _read_custom(fields: _Wire, at: str, *, namespace: str = "") -> Iterator[ToolSpec]:
-    kind = ToolKind(PROTOCOL, CUSTOM, _read_name(fields, at), namespace)
+def _read_custom(fields: _Wire, at: str) -> Iterator[ToolSpec]:
+    kind = ToolKind(PROTOCOL, CUSTOM, _read_name(fields, at))
     form = fields.get("format")
     rules = form if isinstance(form, Mapping) and form.get("type") == "grammar" else {}
     yield text_tool(
