@@ -129,6 +129,18 @@ async def test_what_a_conversation_cannot_be_used_with(
         assert not faults.received
 
 
+@in_loop
+async def test_a_response_that_is_held_excludes_a_conversation_as_well(tmp_path: Path) -> None:
+    async with serve(tmp_path) as (served, faults):
+        made = await served.openai.conversations.create()
+        asked: Any = {"model": "openai:answer-only", "input": "x"}
+        before = await served.openai.responses.create(**asked)
+        both: Any = {"previous_response_id": before.id, "conversation": made.id}
+        with pytest.raises(openai.BadRequestError, match="exclude each other"):
+            await served.openai.responses.create(**asked, **both)
+        assert len(faults.received) == 1
+
+
 BAD_BODIES: list[tuple[str, Any]] = [
     ("too many items", {"items": [HELLO] * 21}),
     ("an item that is none", {"items": [7]}),

@@ -511,11 +511,11 @@ def read_params(
     if background:
         _check_background(store, stored=stored)
     added = read_items(fields)
+    conversation = _find_conversation(store, fields, key_id=key_id)
     previous = read_previous(fields)
     before = _find(store, previous, key_id=key_id) if previous else None
     if before is not None:
         fields = continue_from(fields, before)
-    conversation = _find_conversation(store, fields, key_id=key_id)
     if conversation is not None:
         fields = _continue_conversation(fields, conversation, background=background)
     elif not (stored and store.enabled):
