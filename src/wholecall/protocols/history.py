@@ -173,8 +173,6 @@ class Mending:
     target: Target
     continues: bool = False
     """True if the upstream holds earlier messages, which may hold a result's call."""
-    remembered: Mapping[str, Wire] = field(default_factory=dict)
-    """Fields of the message that carried a call, by the call's id."""
     changes: list[Change] = field(default_factory=list)
 
     def note(self, kind: ChangeKind, at: int, *, detail: str = "") -> None:

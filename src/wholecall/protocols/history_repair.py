@@ -54,19 +54,17 @@ def mend(
     *,
     target: Target | None = None,
     continues: bool = False,
-    remembered: Mapping[str, Wire] | None = None,
 ) -> Mended:
     """Mend a history and report each change. What comes in is not touched.
 
     `protocol` is a name, or the form of histories in one.
     `continues` says that the upstream holds earlier messages (`previous_response_id`): a result
-    whose call is not here stays. `remembered` are fields of earlier messages that clients lose,
-    such as `reasoning_content`, by the id of a call that the message made.
+    whose call is not here stays.
     """
     form = protocol
     if isinstance(form, str):
         form = find_part(form, lambda record: record.history)
-    mending = Mending(target or form.target, continues, remembered or {})
+    mending = Mending(target or form.target, continues)
     pieces = form.split(messages, mending)
     pieces, system = _place_system(pieces, mending)
     joined = form.join(settle(pieces, form, mending=mending), mending)

@@ -249,11 +249,7 @@ def _make_model(name: str, model: ModelConfig, *, environ: Mapping[str, str]) ->
     )
 
 
-def _tell_nobody(_: McpEvent) -> None:
-    """Do nothing: no one is listening."""
-
-
-def _forget(_: OSError) -> None:
+def _ignore(_: object) -> None:
     """Do nothing: no one is listening."""
 
 
@@ -266,9 +262,9 @@ class Tools:
         self._functions: tuple[Tool, ...] = ()
         self._servers: McpTools | None = None
         self._modules = ImportedModules()
-        self.on_event: Callable[[McpEvent], None] = _tell_nobody
+        self.on_event: Callable[[McpEvent], None] = _ignore
         """Called when something becomes of an MCP server."""
-        self.on_trouble: Callable[[OSError], None] = _forget
+        self.on_trouble: Callable[[OSError], None] = _ignore
         """Called when the pins of MCP tools cannot be kept."""
 
     @property

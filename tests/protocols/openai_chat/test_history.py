@@ -285,23 +285,6 @@ def test_a_target_gets_what_it_accepts(
     assert [change.kind for change in mended.changes] == changes
 
 
-def test_what_a_client_lost_is_given_back() -> None:
-    """https://github.com/continuedev/continue/issues/10193."""
-    remembered = {"a": {"reasoning_content": "hm"}, "b": {"content": "other"}}
-    messages = [
-        USER,
-        asked(call("a"), call("b"), content="Let me check."),
-        result("a"),
-        result("b"),
-    ]
-    mended = mend("openai-chat", messages, target=DEEPSEEK, remembered=remembered)
-    again = mend("openai-chat", mended.messages, target=DEEPSEEK, remembered=remembered)
-
-    assert mended.messages[1] == asked(call("a"), call("b"), content="Let me check.", **THOUGHT)
-    assert [change.detail for change in mended.changes] == ["reasoning_content"]
-    assert again.changes == ()
-
-
 # what holds, messages, changes
 REPORTED: list[tuple[str, list[Any], list[tuple[ChangeKind, str, str]]]] = [
     (

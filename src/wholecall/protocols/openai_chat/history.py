@@ -76,8 +76,7 @@ def _read_assistant(message: Wire, spot: Spot) -> Piece | None:
     if not isinstance(calls, list) or not all(isinstance(call, Mapping) for call in calls):
         return Aside(spot.at, message, opaque=True)
     entries = tuple(_read_call(call, spot) for call in calls)
-    restored = _restore(message, spot, ids=[call.id for call in entries])
-    frame = tidy(_drop_reasoning(restored, spot), spot)
+    frame = tidy(_drop_reasoning(_restore(message, spot), spot), spot)
     if frame.get("content") == []:
         frame = {**frame, "content": None}
     return StoredTurn(spot.at, entries, frame)
@@ -129,18 +128,12 @@ def _read_call(native: Wire, spot: Spot) -> StoredCall:
 # ── Reasoning ───────────────────────────────────────────────────────────────────────
 
 
-def _restore(message: Wire, spot: Spot, *, ids: Sequence[str]) -> Wire:
-    """Give a message back what its client lost of it, and what its reader cannot miss."""
-    fields: dict[str, Any] = {}
-    for id in ids:
-        fields.update(spot.mending.remembered.get(id, {}))
-    if spot.target.reasoning_required:
-        fields.setdefault("reasoning_content", message.get("reasoning") or "")
-    lost = {key: value for key, value in fields.items() if key not in message}
-    if not lost:
+def _restore(message: Wire, spot: Spot) -> Wire:
+    """Give a message the field that its reader demands, and that its client lost."""
+    if not spot.target.reasoning_required or "reasoning_content" in message:
         return message
-    spot.note(ChangeKind.REASONING_RESTORED, ", ".join(lost))
-    return {**message, **lost}
+    spot.note(ChangeKind.REASONING_RESTORED, "reasoning_content")
+    return {**message, "reasoning_content": message.get("reasoning") or ""}
 
 
 def _drop_reasoning(message: Wire, spot: Spot) -> Wire:

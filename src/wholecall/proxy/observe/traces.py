@@ -455,24 +455,15 @@ _READS = Reads(
         ExchangeEnded: _Spans._end,
     }
 )
-
-# The readers are functions of the class, so those with content have a table of their own.
+# The readers are functions of the class, so those with content have others.
 _READS_CONTENT = Reads(
     {
+        **_READS.by_type,
         UpstreamAsked: _Contents._ask,
-        UpstreamRetried: _Spans._retry,
-        UpstreamAnswered: _Spans._answer,
-        UpstreamFailed: _Spans._fail,
-        Usage: _Spans._take_usage,
-        Rejected: _Spans._reject,
-        Inconsistent: _Spans._wonder,
         Text: _Contents._say,
         Released: _Contents._release,
         Ended: _Contents._end_turn,
-        TurnRetried: _Spans._retry_turn,
         ToolStarted: _Contents._start_tool,
         ToolEnded: _Contents._end_tool,
-        AnswerBegan: _Spans._begin,
-        ExchangeEnded: _Spans._end,
     }
 )
