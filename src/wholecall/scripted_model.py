@@ -98,9 +98,10 @@ class ScriptedModel:
 
     def _choose(self, request: Request) -> Scene:
         asked, turn = find_place(request.messages)
-        offer = read_offer(request.tools)
-        if offer and offer.keys().isdisjoint(Toolbox(TOOLS).offer):
-            return _improvise(next(iter(offer.values())), turn)
+        ours = Toolbox(TOOLS).offer
+        own = [spec for name, spec in read_offer(request.tools).items() if name not in ours]
+        if own:
+            return _improvise(own[0], turn)
         scenes = self._scenes[find_question(asked, self.questions)]
         # Where no tool is offered, or after the last turn, there is only the final answer.
         last = max(scene.turn for scene in scenes)
