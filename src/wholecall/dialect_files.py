@@ -101,9 +101,7 @@ def render_one(source: str, names: Mapping[str, JSON]) -> dict[str, JSON]:
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols", Generation],
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation]
     )
     environment.filters["tojson"] = _as_json
     environment.globals.update(raise_exception=_refuse, strftime_now=_now)

@@ -629,9 +629,7 @@ class CallRunner:
         self.began_at = self.began_at or loop.time()
         self._emit(ToolStarted(self.shown, number))
         attempt = Attempt(
-            grace=self._settings.grace,
-            on_abandoned=self._report_abandoned,
-            on_late=self._take_late,
+            grace=self._settings.grace, on_abandoned=self._report_abandoned, on_late=self._take_late
         )
         run = partial(self._run_tool, self._make_context(attempt, loop))
         guarded = run if self._tool.repeatable else only_once(run)
@@ -681,10 +679,7 @@ class CallRunner:
             work = partial(body.run, call.arguments, context)
             return _unfold(
                 await settings.threads.run(
-                    work,
-                    name=call.name,
-                    on_lost=self._report_abandoned,
-                    on_late=self._take_late,
+                    work, name=call.name, on_lost=self._report_abandoned, on_late=self._take_late
                 )
             )
         if body is None:

@@ -263,11 +263,7 @@ class Executor:
 
     def _begin(self, call: Call, tool: Tool) -> None:
         self._schedule.add(
-            call.id,
-            call.number,
-            name=call.name,
-            barrier=tool.barrier,
-            concurrency=tool.concurrency,
+            call.id, call.number, name=call.name, barrier=tool.barrier, concurrency=tool.concurrency
         )
         calling = CallRunner(
             call, tool, limits=self._limits, settings=self._settings, emit=self._emit

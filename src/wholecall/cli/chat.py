@@ -79,11 +79,7 @@ class Chat:
         self.messages: tuple[Message, ...] = ()
 
     async def ask(
-        self,
-        question: str,
-        view: ChatView,
-        *,
-        hear: Callable[[Callable[[], None]], Awaitable[str]],
+        self, question: str, view: ChatView, *, hear: Callable[[Callable[[], None]], Awaitable[str]]
     ) -> None:
         """Let the model answer, and show how it does. `hear` shows a question; it returns the
         line that the user types."""

@@ -58,21 +58,10 @@ inspector:
 
 _WHICH = f"The configuration. Default: what WHOLECALL_CONFIG names, or {FILE_NAME} here."
 FileArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="FILE",
-        help=_WHICH,
-        show_default=False,
-    ),
+    Path | None, typer.Argument(metavar="FILE", help=_WHICH, show_default=False)
 ]
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help=_WHICH,
-        show_default=False,
-    ),
+    Path | None, typer.Option("--config", metavar="FILE", help=_WHICH, show_default=False)
 ]
 ToolsOption = Annotated[
     bool,
@@ -82,8 +71,7 @@ ToolsOption = Annotated[
     ),
 ]
 ConnectOption = Annotated[
-    bool,
-    typer.Option("--connect", help="Also connect to the upstreams. No model is asked."),
+    bool, typer.Option("--connect", help="Also connect to the upstreams. No model is asked.")
 ]
 
 

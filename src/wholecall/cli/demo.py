@@ -234,9 +234,7 @@ def demo(*, model: ModelOption = DEFAULT, port: PortOption = None) -> None:
         local = None if model == NAME else choose_model(model.removeprefix(PREFIX))
         address = write_address(bound)
         shown = Demo(
-            listen=ListenConfig(port=bound.getsockname()[1]),
-            folder=find_folder(),
-            local=local,
+            listen=ListenConfig(port=bound.getsockname()[1]), folder=find_folder(), local=local
         )
         audience = Audience(
             answered=lambda said: typer.echo(f"It answered: {said}\n"),

@@ -56,8 +56,7 @@ AnswerArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="The text of an answer, as the model wrote it.")
 ]
 OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="FILE", help="Save the dialect as JSON."),
+    Path | None, typer.Option("--out", metavar="FILE", help="Save the dialect as JSON.")
 ]
 
 

@@ -55,8 +55,7 @@ ToolsOption = Annotated[
 MayApproveOption = Annotated[
     bool,
     typer.Option(
-        "--may-approve",
-        help="Let it decide about calls of its runs that wait for a person.",
+        "--may-approve", help="Let it decide about calls of its runs that wait for a person."
     ),
 ]
 RpmOption = Annotated[

@@ -29,9 +29,7 @@ from wholecall.upstreams.model_files import (
 )
 
 app = typer.Typer(
-    help="Download, list and remove models.",
-    add_completion=False,
-    rich_markup_mode=None,
+    help="Download, list and remove models.", add_completion=False, rich_markup_mode=None
 )
 _NOT_FOUND = 1
 _MEGABYTE = 1_000_000

@@ -68,8 +68,7 @@ OutOption = Annotated[
     ),
 ]
 ToolsOption = Annotated[
-    Path | None,
-    typer.Option("--tools", metavar="FILE", help="A JSON array of the tools to offer."),
+    Path | None, typer.Option("--tools", metavar="FILE", help="A JSON array of the tools to offer.")
 ]
 BaseUrlOption = Annotated[
     str | None,

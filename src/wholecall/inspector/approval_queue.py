@@ -18,12 +18,7 @@ from starlette.routing import Route
 from wholecall.inspector.page_encoder import Fields, Quoting
 from wholecall.journal.journal_rows import ANSWERS, APPROVALS, OUTCOMES, DecisionRow
 from wholecall.journal.run_journal import JournalStore
-from wholecall.journal.run_operations import (
-    OpenQuestion,
-    OperationRefused,
-    decide,
-    list_questions,
-)
+from wholecall.journal.run_operations import OpenQuestion, OperationRefused, decide, list_questions
 from wholecall.storage import CODE, StoreFailed
 
 _SEPARATOR = "\0"

@@ -29,14 +29,7 @@ from zlib import crc32
 from wholecall.errors import ProtocolError
 from wholecall.messages import Request
 from wholecall.protocols.anthropic import request, stream
-from wholecall.protocols.decoder import (
-    Decoded,
-    Payload,
-    guard,
-    read_error,
-    read_json,
-    read_mark,
-)
+from wholecall.protocols.decoder import Decoded, Payload, guard, read_error, read_json, read_mark
 from wholecall.protocols.history import Target
 from wholecall.protocols.registry import OBJECTS, UpstreamSide, WireProtocol
 from wholecall.protocols.request_fields import without

@@ -37,16 +37,7 @@ from wholecall.events import (
     Text,
     Usage,
 )
-from wholecall.messages import (
-    Content,
-    Media,
-    Mode,
-    Native,
-    OutputSchema,
-    PastCall,
-    Request,
-    Role,
-)
+from wholecall.messages import Content, Media, Mode, Native, OutputSchema, PastCall, Request, Role
 from wholecall.protocols.decoder import (
     Decoded,
     Payload,

@@ -18,14 +18,7 @@ from typing import Any
 
 from wholecall.arguments.validate import admit
 from wholecall.events import CallDelta, CallSealed, Delta, Slot
-from wholecall.messages import (
-    Choice,
-    Special,
-    Tool,
-    ToolKind,
-    ToolSpec,
-    restrict,
-)
+from wholecall.messages import Choice, Special, Tool, ToolKind, ToolSpec, restrict
 
 INPUT = "input"
 """The one parameter of a tool that takes free text."""

@@ -67,7 +67,7 @@ FORMS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 _KEYS = re.compile(
     rf"\b(?:(?:{'|'.join(_SURE_MAKERS)})[-_][\w-]{{16,}}"
-    r"|AIza[\w-]{30,}|Bearer\s+[\w.~+/-]{16,}=*)",
+    r"|AIza[\w-]{30,}|Bearer\s+[\w.~+/-]{16,}=*)"
 )
 _NAME = re.compile(
     r"authorization|cookie|apikey|secret|password|credential|(?<![a-z])(key|token)s?(?![a-z])",

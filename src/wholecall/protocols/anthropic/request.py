@@ -472,11 +472,7 @@ def decode(body: Mapping[str, Any]) -> Request:
     """Read the body of a request."""
     fields = fit(body, shapes.MessagesBody)
     tools = read_tools(
-        fields.tools,
-        PROTOCOL,
-        functions=_FUNCTIONS,
-        write=write_tool,
-        read=shapes.read_kinds,
+        fields.tools, PROTOCOL, functions=_FUNCTIONS, write=write_tool, read=shapes.read_kinds
     )
     output, more = _read_output(fields.output_config or {})
     history = _History()

@@ -57,11 +57,7 @@ _REASONS = {
     "content_filter": "refusal",
 }
 # Anthropic has several words where we have one; its own word is kept where it says the same.
-_FINER = {
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "model_context_window_exceeded": "length",
-}
+_FINER = {"stop_sequence": "stop", "pause_turn": "stop", "model_context_window_exceeded": "length"}
 
 
 class _Growth(NamedTuple):

@@ -203,11 +203,7 @@ def _put_signature(part: Reasoning, written: list[dict[str, Any]]) -> None:
 
 
 def _write_call(call: PastCall) -> dict[str, Any]:
-    function = {
-        "id": call.provider_id,
-        "name": call.name,
-        "args": call.arguments,
-    }
+    function = {"id": call.provider_id, "name": call.name, "args": call.arguments}
     return present({"functionCall": present(function), "thoughtSignature": find_signature(call)})
 
 

@@ -43,11 +43,7 @@ from wholecall.protocols.response_base import (
 from wholecall.protocols.response_encoder import GatheredAnswer, GatheredChoice
 
 _NOTHING = b""
-_ERROR_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-}
+_ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _ANNOTATIONS, _LOGPROBS = NOTES
 _FUNCTION = "function_call"
 

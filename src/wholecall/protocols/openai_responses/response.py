@@ -321,10 +321,7 @@ SAID_NO = TextKind(
     "response.refusal", "response.content_part", "content_index", more={}, field="refusal"
 )
 SUMMARY = TextKind(
-    "response.reasoning_summary_text",
-    "response.reasoning_summary_part",
-    "summary_index",
-    more={},
+    "response.reasoning_summary_text", "response.reasoning_summary_part", "summary_index", more={}
 )
 THOUGHT = TextKind("response.reasoning_text", "response.content_part", "content_index", more={})
 _TEXT_PARTS = {

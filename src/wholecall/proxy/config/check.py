@@ -442,10 +442,7 @@ def _show_value(value: object) -> str:
 # ── The table of docs/configuration.md and of `wholecall config settings` ───────────
 
 
-_HEAD = (
-    "| setting | takes | default | meaning |",
-    "|---|---|---|---|",
-)
+_HEAD = ("| setting | takes | default | meaning |", "|---|---|---|---|")
 _RESTART_MARK = " †"
 REQUIRED = "(required)"
 """In the place of a default."""

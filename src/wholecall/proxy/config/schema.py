@@ -154,10 +154,7 @@ def _fill(value: object, info: ValidationInfo) -> str | Secret:
     environ: Mapping[str, str] = info.context or {}
     if not REFERENCE.search(value):
         return value
-    return Secret(
-        REFERENCE.sub(lambda found: environ.get(found[1], ""), value),
-        written=value,
-    )
+    return Secret(REFERENCE.sub(lambda found: environ.get(found[1], ""), value), written=value)
 
 
 def _fill_key(value: object, info: ValidationInfo) -> Secret:

@@ -24,18 +24,8 @@ from wholecall.protocols.registry import client_side, make_answer_id
 from wholecall.protocols.response_base import Failure, ResponseHead
 from wholecall.proxy.handlers.gate_mode import GateMode
 from wholecall.proxy.handlers.passthrough import Passthrough
-from wholecall.proxy.handlers.request_plan import (
-    GatePlan,
-    PassthroughPlan,
-    RequestPlan,
-    RunPlan,
-)
-from wholecall.proxy.handlers.response_store import (
-    UNREADABLE,
-    CaptureSink,
-    ResponseStore,
-    add_turn,
-)
+from wholecall.proxy.handlers.request_plan import GatePlan, PassthroughPlan, RequestPlan, RunPlan
+from wholecall.proxy.handlers.response_store import UNREADABLE, CaptureSink, ResponseStore, add_turn
 from wholecall.proxy.handlers.response_writer import (
     HANDED_OVER,
     NEVER_AGAIN,
@@ -48,19 +38,9 @@ from wholecall.proxy.handlers.response_writer import (
     explain_bug,
 )
 from wholecall.proxy.handlers.run_mode import MixedTools, Owner, RunMode
-from wholecall.proxy.http.client_connection import (
-    RawHeaders,
-    ResponseSink,
-    pick_headers,
-)
+from wholecall.proxy.http.client_connection import RawHeaders, ResponseSink, pick_headers
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
-from wholecall.proxy.observe.taps import (
-    RUN_WAITING,
-    Exchange,
-    ExchangeWatch,
-    Fate,
-    WatchedUpstream,
-)
+from wholecall.proxy.observe.taps import RUN_WAITING, Exchange, ExchangeWatch, Fate, WatchedUpstream
 from wholecall.tools.toolbox import Toolbox
 
 _DATA = b"data:"

@@ -20,12 +20,7 @@ from wholecall.arguments.compiled_schema import prepare
 from wholecall.errors import UnknownModel, UnreadableRequest
 from wholecall.events import Value
 from wholecall.messages import Native, Request, ToolKind
-from wholecall.protocols.registry import (
-    decode_request,
-    find_dropped,
-    omit_refused,
-    upstream_side,
-)
+from wholecall.protocols.registry import decode_request, find_dropped, omit_refused, upstream_side
 from wholecall.protocols.request_fields import find_foreign, omit_foreign
 from wholecall.protocols.response_base import NO_THREADS, PRIVATE, ResponseHead, ResponseStyle
 from wholecall.protocols.tool_kinds import kinds_of
@@ -568,11 +563,7 @@ def _refuse_content(what: str, route: ModelRoute, *, param: str) -> UnreadableRe
 
 
 def _make_outgoing(
-    route: ModelRoute,
-    body: bytes,
-    *,
-    fields: dict[str, msgspec.Raw],
-    headers: Mapping[str, str],
+    route: ModelRoute, body: bytes, *, fields: dict[str, msgspec.Raw], headers: Mapping[str, str]
 ) -> UpstreamRequest:
     if route.model != route.name:
         body = msgspec.json.encode({**fields, "model": route.model})

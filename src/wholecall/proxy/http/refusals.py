@@ -49,10 +49,7 @@ def refuse_for_now(status: int, message: str, *, code: str, seconds: float) -> R
 def encode_refusal(path: str, refused: RequestRefused, *, request_id: str) -> bytes:
     """The body of the answer, as the clients of this path read errors."""
     failure = Failure(
-        message=refused.message,
-        status=refused.status,
-        code=refused.code,
-        request_id=request_id,
+        message=refused.message, status=refused.status, code=refused.code, request_id=request_id
     )
     return msgspec.json.encode(_clients_of(path).encode_error(failure))
 

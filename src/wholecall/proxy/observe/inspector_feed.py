@@ -17,11 +17,7 @@ from wholecall.agent.approvals import Approval, Approvals
 from wholecall.agent.run_events import ToolEnded
 from wholecall.errors import UpstreamError
 from wholecall.events import JSON, Call, Grew, Reasoning, Rejected, Released, Text
-from wholecall.inspector.approval_queue import (
-    ApprovalQueue,
-    DecidedCall,
-    make_approval_routes,
-)
+from wholecall.inspector.approval_queue import ApprovalQueue, DecidedCall, make_approval_routes
 from wholecall.inspector.page_encoder import ENCODERS as RUN_ENCODERS
 from wholecall.inspector.page_encoder import (
     Encoders,
@@ -161,10 +157,7 @@ class InspectorFeed:
         """The page and its data. Who comes with a key sees the runs of this key."""
         tap = self._tap
         approvals = make_approval_routes(
-            self._desk,
-            owner=_find_owner,
-            may_decide=_may_decide,
-            on_answer=self._take_approval,
+            self._desk, owner=_find_owner, may_decide=_may_decide, on_answer=self._take_approval
         )
         return make_routes(tap.store, tap.live, approvals=approvals, owner=_find_owner)
 

@@ -399,10 +399,7 @@ class WatchedUpstream:
 
 
 async def _look_at(
-    chunks: AsyncIterator[Chunk],
-    peek: Callable[[Chunk], bool] | None,
-    *,
-    take: TakeChunk | None,
+    chunks: AsyncIterator[Chunk], peek: Callable[[Chunk], bool] | None, *, take: TakeChunk | None
 ) -> AsyncIterator[Chunk]:
     """All who look do it here: each generator that a chunk passes costs more than a look."""
     async for chunk in chunks:

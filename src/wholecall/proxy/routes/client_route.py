@@ -16,13 +16,7 @@ from starlette.types import Receive, Scope, Send
 from wholecall.errors import RunFailed, WholecallError
 from wholecall.events import Ended
 from wholecall.journal.journal_rows import BrokenRow, decode_row
-from wholecall.journal.run_journal import (
-    Claim,
-    ClaimState,
-    RunRow,
-    RunStatus,
-    find_last_release,
-)
+from wholecall.journal.run_journal import Claim, ClaimState, RunRow, RunStatus, find_last_release
 from wholecall.protocols import registry
 from wholecall.protocols.registry import make_answer_id
 from wholecall.protocols.response_base import ResponseHead

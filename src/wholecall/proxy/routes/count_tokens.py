@@ -27,11 +27,7 @@ from wholecall.proxy.handlers.request_plan import (
     read_name,
 )
 from wholecall.proxy.handlers.response_writer import explain, make_error
-from wholecall.proxy.http.client_connection import (
-    ClientConnections,
-    ResponseBody,
-    read_body,
-)
+from wholecall.proxy.http.client_connection import ClientConnections, ResponseBody, read_body
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
 from wholecall.proxy.routes.client_route import MESSAGES_CLIENT, RESPONSES_CLIENT
 

@@ -513,12 +513,7 @@ class Compactor:
         return None
 
     async def _summarize(
-        self,
-        request: ClientRequest,
-        scope: Scope,
-        *,
-        content: bytes,
-        around: tuple[Receive, Send],
+        self, request: ClientRequest, scope: Scope, *, content: bytes, around: tuple[Receive, Send]
     ) -> None:
         fields = read_fields(content)
         items = read_items(fields)
