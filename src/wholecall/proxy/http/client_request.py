@@ -123,7 +123,7 @@ class ClientRequest(Value, frozen=True, kw_only=True, eq=False):
             request_id=caller.request_id,
             key=caller.key,
             continued=scope.get(CONTINUED, ""),
-            wants_progress=headers.get(_PROGRESS, "").strip().lower() in _YES,
+            wants_progress=_PROGRESS in headers and headers[_PROGRESS].strip().lower() in _YES,
             trace_headers=_read_trace(headers),
         )
 
