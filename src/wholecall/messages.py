@@ -432,6 +432,8 @@ class Media:
     data: str = ""
     url: str = ""
     name: str = ""
+    detail: str = ""
+    """How closely to look at an image, in OpenAI's words: `low`, `high`, `original`."""
 
     def __post_init__(self) -> None:
         if self.kind not in _MEDIA_KINDS:

@@ -2,6 +2,7 @@ import pytest
 
 from wholecall.events import Text
 from wholecall.messages import Media, Message, Native, Request, Result, Role
+from wholecall.protocols.registry import decode_request, encode_request
 from wholecall.protocols.request_fields import (
     find_foreign,
     media_in,
@@ -123,3 +124,29 @@ def test_media_are_found_among_texts() -> None:
 )
 def test_a_failure_says_that_it_is_one(text: str, *, failed: bool, spoken: str) -> None:
     assert speak(Result((Text(text),), failed)) == spoken
+
+
+@pytest.mark.parametrize(
+    ("given", "to_chat", "to_responses"),
+    [
+        ({"detail": "low"}, {"detail": "low"}, {"detail": "low"}),
+        ({"detail": "original"}, {"detail": "high"}, {"detail": "original"}),
+        ({}, {}, {"detail": "auto"}),
+    ],
+)
+def test_an_image_is_looked_at_as_closely_in_the_other_protocol(
+    given: dict[str, str], *, to_chat: dict[str, str], to_responses: dict[str, str]
+) -> None:
+    address = write_address(PICTURE)
+    images = {
+        "openai-chat": ("messages", {"type": "image_url", "image_url": {"url": address, **given}}),
+        "openai-responses": ("input", {"type": "input_image", "image_url": address, **given}),
+    }
+    for protocol, (field, part) in images.items():
+        body = {"model": "m", field: [{"role": "user", "content": [part]}]}
+        [read] = decode_request(protocol, body).messages[0].parts
+        request = Request(model="m", messages=(Message(Role.USER, (read,)),))
+        [chat] = encode_request("openai-chat", request)["messages"]
+        assert chat["content"][0]["image_url"] == {"url": address, **to_chat}
+        [responses] = encode_request("openai-responses", request)["input"]
+        assert responses["content"][0].items() >= to_responses.items()

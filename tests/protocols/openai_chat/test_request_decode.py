@@ -159,7 +159,7 @@ MESSAGES: list[tuple[dict[str, Any], Role, list[Any]]] = [
         Role.USER,
         [
             Text("t"),
-            Media(kind="image", url="https://x"),
+            Media(kind="image", url="https://x", detail="low"),
             Media(kind="image", media_type="image/png", data="AA"),
             Media(kind="audio", media_type="audio/mpeg", data="AA"),
             Media(kind="document", media_type="a/b", data="AA", name="n"),

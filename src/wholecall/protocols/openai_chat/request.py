@@ -36,7 +36,7 @@ from wholecall.messages import (
     read_choice,
     restrict,
 )
-from wholecall.protocols.decoder import CUSTOM, plain
+from wholecall.protocols.decoder import CUSTOM, plain, present
 from wholecall.protocols.history import System, Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
 from wholecall.protocols.openai_chat import shapes
@@ -314,7 +314,9 @@ def _write_reasoning(parts: Sequence[Reasoning], *, sealed: bool) -> dict[str, A
 
 
 def _write_image(part: Media) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": write_address(part)}}
+    detail = "high" if part.detail == "original" else part.detail  # the closest of this protocol
+    image = {"url": write_address(part), "detail": detail or None}
+    return {"type": "image_url", "image_url": present(image)}
 
 
 def _write_audio(part: Media) -> dict[str, Any] | None:
@@ -520,7 +522,9 @@ _READERS: dict[
 
 def _read_image(part: Any, at: str) -> ContentPart:
     image = fit(part, shapes.ImagePart, at=at).image_url
-    return read_address("image", image if isinstance(image, str) else image.url)
+    if isinstance(image, str):
+        return read_address("image", image)
+    return replace(read_address("image", image.url), detail=image.detail or "")
 
 
 def _read_audio(part: Any, at: str) -> ContentPart:

@@ -134,6 +134,7 @@ class PastToolCall(msgspec.Struct):
 
 class ImageUrl(msgspec.Struct):
     url: str
+    detail: str | None = None
 
 
 class ImagePart(msgspec.Struct):

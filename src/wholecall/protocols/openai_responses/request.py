@@ -263,7 +263,11 @@ def _write_call(call: PastCall, kind: ToolKind | None) -> dict[str, Any]:
 
 
 def _write_image(part: Media) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": write_address(part), "detail": "auto"}
+    return {
+        "type": "input_image",
+        "image_url": write_address(part),
+        "detail": part.detail or "auto",
+    }
 
 
 def _write_file(part: Media) -> dict[str, Any]:
@@ -557,8 +561,10 @@ _SEARCHES = frozenset({"tool_search_call", history.SEARCH_RESULT})
 
 
 def _read_image(part: Any, at: str) -> ContentPart:
-    url = fit(part, shapes.ImagePart, at=at).image_url
-    return read_address("image", url) if url else Native(PROTOCOL, part)
+    image = fit(part, shapes.ImagePart, at=at)
+    if not image.image_url:
+        return Native(PROTOCOL, part)
+    return replace(read_address("image", image.image_url), detail=image.detail or "")
 
 
 def _read_file(part: Any, at: str) -> ContentPart:

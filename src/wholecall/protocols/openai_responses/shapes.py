@@ -121,6 +121,7 @@ class OutputItem(msgspec.Struct):
 
 class ImagePart(msgspec.Struct):
     image_url: str | None = None  # or the id of a file that OpenAI holds
+    detail: str | None = None
 
 
 class FilePart(msgspec.Struct):
