@@ -1264,6 +1264,27 @@ MUTANTS = [
         "if (end and",
         "tests/dialects/grammars/test_json_calls.py",
     ),
+    Mutant(
+        "a broken call between good ones is let go in silence",
+        "dialects/engine.py",
+        "mark.startswith(TOKENS) or self._output.follows",
+        "mark.startswith(TOKENS)",
+        "tests/dialects/grammars/test_json_calls.py",
+    ),
+    Mutant(
+        "an unknown call after another one is half of a text",
+        "dialects/grammars/json_calls.py",
+        "self._listed = self._begun",
+        "self._listed = bool(inside and self._begun)",
+        "tests/dialects/grammars/test_json_calls.py",
+    ),
+    Mutant(
+        "a call without a name between others is let go in silence",
+        "dialects/grammars/tag_calls.py",
+        "if whole is None and begun:",
+        "if whole is None and not begun:",
+        "tests/dialects/grammars/test_tag_calls.py",
+    ),
 ]
 
 

@@ -409,6 +409,7 @@ class Drift:
     alone: tuple[Grammar, ...] = ()
     fenced: tuple[tuple[str, Grammar], ...] = ()
     reasoning: tuple[Channel, ...] = ()
+    named: tuple[Named, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,6 +153,7 @@ def _with_drift(dialect: Dialect) -> Dialect:
             if (language, grammar) not in dialect.fenced
         ),
         reasoning=tuple(thoughts),
+        named=AUTO.named,
     )
     return replace(dialect, drift=drift)
 

@@ -256,7 +256,7 @@ def _table(dialect: Dialect, names: tuple[str, ...]) -> dict[str, tuple[Grammar,
         if shorter:
             table[opener] = (AfterShorter(shorter, own[shorter]), *table[opener])
     for name in filter(_fits, names):
-        for kind in dialect.named:
+        for kind in dict.fromkeys((*dialect.named, *dialect.drift.named)):
             grammar = _NAMED[kind](name)
             for opener in grammar.openers:
                 table[opener] += (grammar,)
@@ -508,14 +508,15 @@ class Engine:
     def _report_broken(self, mark: str) -> Steps[None]:
         """Report markup that is closed like a call but holds none; it stays text, too.
 
-        A token of the model is never prose, and neither is a tag around a bracket. Mistral's calls
-        have no closing mark: there a bracket is enough.
+        A token of the model is never prose, and neither is a tag around a bracket or directly after
+        a call. Mistral's calls have no closing mark: there a bracket is enough.
         """
         if self._dialect.rescues or len(mark) == 1 or mark.startswith("\n") or mark.endswith("="):
             return
         place, end = self._source.bookmark(), ""
         first = yield from self._source.skip()
-        if mark.startswith(TOKENS) or first in _BARE_BEGINNINGS:
+        certain = mark.startswith(TOKENS) or self._output.follows
+        if certain or first in _BARE_BEGINNINGS:
             _, end = yield from self._source.header(self._words.closers, LONGEST_NAME)
         self._source.rewind(place)
         self._source.forget()

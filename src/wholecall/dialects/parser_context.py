@@ -48,7 +48,7 @@ class DialectOutput:
 
     __slots__ = (
         *("_before", "_given", "_held", "_planned", "_reasoned"),
-        *("calls", "quotation", "texts", "thoughts", "unread"),
+        *("calls", "follows", "quotation", "texts", "thoughts", "unread"),
     )
 
     def __init__(self) -> None:
@@ -56,6 +56,8 @@ class DialectOutput:
         """The number of opened calls; the last one's number is its slot."""
         self.texts = False
         """True if any text but white space was produced and not retracted."""
+        self.follows = False
+        """True directly after a call: what is marked as one is not prose there."""
         self._planned = 0
         """The number of retracted calls."""
         self._given: list[Given] = []
@@ -88,6 +90,7 @@ class DialectOutput:
         """A piece of the answer."""
         self.quotation.add(text)
         self.texts = self.texts or not text.isspace()
+        self.follows = self.follows and text.isspace()
         if self.unread and len(self.unread) < MOST_UNREAD:
             self.unread = (self.unread + text)[:MOST_UNREAD]
         self._put(Text(text))
@@ -128,6 +131,7 @@ class DialectOutput:
 
     def found(self, prose: Text | Reasoning, call: str = "") -> None:
         """Say in what text the calls were found; `call` is the part that they are themselves."""
+        self.follows = True
         self._put(Found(prose, call or prose.text))
 
     def spoil(self, flaw: str) -> None:

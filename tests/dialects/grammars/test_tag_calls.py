@@ -41,6 +41,8 @@ ATEM = '<atem:function_calls>\n<atem:invoke name="find">\n<atem:parameter name="
 OBJECT = '{"name": "find", "arguments": {"query": "x"}}'
 
 ROWS = [
+    ("a call without a name between others", "minimax_m2", '<minimax:tool_call><invoke name="now"></invoke><invoke name=""></invoke><invoke name="now"></invoke></minimax:tool_call>', "now {} | !bad_markup - | now {}"),
+    ("a call without a name and nothing else", "minimax_m2", '<minimax:tool_call><invoke name=""></invoke></minimax:tool_call>', "'<minimax:tool_call><invoke name=\"\">'"),
     ("JSON where tags are announced", "glm45", f"<tool_call>{OBJECT}</tool_call>", CALL),
     ("tags where JSON is announced", "hermes", Q.format(P.format("query", "x")), CALL),
     ("pairs where JSON is announced", "hermes", GLM.format(PAIR.format("query", "x")), CALL),
@@ -210,7 +212,7 @@ ROWS = [
     ("a name that is none", "qwen3_xml", "<function=a\nb></function>", "'<function=a\nb>'"),
     ("a section without a call", "qwen3_xml", "<tool_call>so", "'<tool_call>so'"),
     ("an empty section", "qwen3_xml", "a<tool_call>\n</tool_call>b", "'ab'"),
-    ("a section with a call and prose", "qwen3_xml", "<tool_call><function=now></function><function=a b></tool_call>", "now {}"),
+    ("a section with a call and prose", "qwen3_xml", "<tool_call><function=now></function><function=a b></tool_call>", "now {} | !bad_markup -"),
     ("a section with prose behind a call", "qwen3_xml", "<tool_call><function=now></function>so", "now {} | 'so'"),
     ("a JSON body", "functionary_v31", '<function=find>{"query": "x"}</function>', CALL),
     ("a JSON body that is broken", "functionary_v31", '<function=find>{"query": ]}</function>so', "!bad_markup find | 'so'"),

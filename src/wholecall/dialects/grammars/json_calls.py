@@ -171,7 +171,7 @@ class _Reading:
         self._begun = False
         """True if a call was opened: from there on nothing is given back as text."""
         self._listed = False
-        """True if other calls of a list precede this object: it is not prose."""
+        """True if other calls precede this object: it is not prose."""
 
     def sequence(self) -> Steps[bool]:
         """All calls, in a code fence or not, up to a closer."""
@@ -206,7 +206,7 @@ class _Reading:
         while goes_on:
             first = yield from self._source.skip()
             if first == "{":
-                self._listed = bool(inside and self._begun)
+                self._listed = self._begun
                 goes_on = yield from self._object()
             elif first == "[" and not self._begun:
                 inside += 1

@@ -42,6 +42,7 @@ from wholecall.dialects.grammars.tag_values import (
     head_of,
 )
 from wholecall.dialects.parser_context import LONGEST_NAME, ParserContext, Tags
+from wholecall.events import Reason
 
 _CDATA = ("<![CDATA[", "]]>")
 _ESCAPED_BLANKS = markers_of(BLANKS_IN_JSON)
@@ -103,6 +104,9 @@ class _Reading:
             if not (yield from self._source.accept(call_begin)):
                 return begun
             whole = yield from self._call()
+            if whole is None and begun:
+                begin = self._grammar.call.begin
+                self._output.reject(Reason.BAD_MARKUP, f"no call can be read after {begin!r}")
             if whole is None:
                 return begun
             begun = True
