@@ -71,7 +71,7 @@ def test_an_answer_is_appended_and_can_be_checked(
                 *("--tools", str(tools), "--out", str(out), "--base-url", url),
             )
             assert code == 0
-            assert shown == f"{out}: 0 characters of text, 1 calls, 0 rejected\n"
+            assert shown == f"{out}: 0 characters of text, calls: 1, rejected: 0\n"
     lines = out.read_text().splitlines()
     assert [json.loads(line)["title"] for line in lines] == ["m: Weather in Oslo?"] * 2
     assert KEY not in out.read_text()
@@ -89,9 +89,9 @@ async def dropped(request: web.BaseRequest) -> web.StreamResponse:
 @pytest.mark.parametrize(
     ("handler", "kept", "said"),
     [
-        (good, FIRST + SECOND, "5 characters of text, 0 calls, 0 rejected"),
-        (dropped, FIRST, "5 characters of text, 0 calls, 0 rejected, failed: stream_dropped"),
-        (call_weather, CALL + FINISH + END, "0 characters of text, 1 calls, 0 rejected"),
+        (good, FIRST + SECOND, "5 characters of text, calls: 0, rejected: 0"),
+        (dropped, FIRST, "5 characters of text, calls: 0, rejected: 0, failed: stream_dropped"),
+        (call_weather, CALL + FINISH + END, "0 characters of text, calls: 1, rejected: 0"),
     ],
 )
 def test_what_came_is_kept_byte_for_byte(

@@ -138,7 +138,7 @@ async def _read(upstream: Upstream, request: Request) -> Outcome:
 def _sum_up(outcome: Outcome) -> str:
     counts = [
         f"{len(outcome.text)} characters of text",
-        f"{len(outcome.calls)} calls",
-        f"{len(outcome.rejected)} rejected",
+        f"calls: {len(outcome.calls)}",
+        f"rejected: {len(outcome.rejected)}",
     ]
     return ", ".join([*counts, *([f"failed: {outcome.error}"] if outcome.error else [])])
