@@ -116,16 +116,8 @@ class _ChatChoice:
     """Writes the deltas of one choice."""
 
     __slots__ = (
-        "_after",
-        "_before",
-        "_call_end",
-        "_calls",
-        "_kinds",
-        "_places",
-        "_say",
-        "_think",
-        "_words_end",
-        "opening",
+        *("_after", "_before", "_call_end", "_calls", "_kinds", "_places"),
+        *("_say", "_think", "_words_end", "opening"),
     )
 
     def __init__(

@@ -501,17 +501,8 @@ class _Items:
     """Writes the items of a response."""
 
     __slots__ = (
-        "_calls",
-        "_events",
-        "_held",
-        "_ids",
-        "_kinds",
-        "_native",
-        "_next",
-        "_output",
-        "_saying",
-        "_words",
-        "opening",
+        *("_calls", "_events", "_held", "_ids", "_kinds", "_native"),
+        *("_next", "_output", "_saying", "_words", "opening"),
     )
 
     def __init__(

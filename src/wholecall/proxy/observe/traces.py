@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -137,7 +138,7 @@ class _Spans:
 
         self._figures = figures
         self._began_at = self._asked_at = time.perf_counter()
-        self._asked = self._ran = 0
+        self._counts = Counter({"inference_calls": 0, "tool_calls": 0})
         """Requests to the model, and tools that began."""
         self._tokens: dict[str, int] = {}
         self._error: dict[str, str] = {}
@@ -145,10 +146,6 @@ class _Spans:
         self._tracer = tracer
         self._trace = trace
         self._exchange = exchange
-        self._served_by = {
-            "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
-            "gen_ai.request.model": exchange.upstream_model,
-        }
         self._root = tracer.start_span(
             f"POST {exchange.path}",
             context=parent,
@@ -187,7 +184,7 @@ class _Spans:
         self._close_chat()
         exchange = self._exchange
         self._asked_at = time.perf_counter()
-        self._asked += 1
+        self._counts["inference_calls"] += 1
         self._chat = self._tracer.start_span(
             f"chat {exchange.upstream_model}",
             context=self._inside,
@@ -254,7 +251,7 @@ class _Spans:
         if call.id in self._tools:  # a further attempt of the same call
             self._tools[call.id].add_event("wholecall.tool.retried", {"attempt": event.attempt})
             return
-        self._ran += 1
+        self._counts["tool_calls"] += 1
         self._tools[call.id] = self._tracer.start_span(
             f"execute_tool {call.name}",
             context=self._inside,
@@ -304,11 +301,19 @@ class _Spans:
         seconds = time.perf_counter() - self._began_at
         failure = {"error.type": error} if error else {}
         self._figures.record("invoke_agent.duration", seconds, labels={**labels, **failure})
-        self._figures.record("invoke_agent.inference_calls", self._asked, labels=labels)
-        self._figures.record("invoke_agent.tool_calls", self._ran, labels=labels)
+        for name, count in self._counts.items():
+            self._figures.record(f"invoke_agent.{name}", count, labels=labels)
         if error:
             self._blame(agent, error)
         agent.end()
+
+    @property
+    def _served_by(self) -> dict[str, str]:
+        exchange = self._exchange
+        return {
+            "gen_ai.provider.name": _PROVIDERS.get(exchange.upstream, exchange.upstream),
+            "gen_ai.request.model": exchange.upstream_model,
+        }
 
     @property
     def _chat_labels(self) -> dict[str, str]:
