@@ -17,6 +17,10 @@ from wholecall.protocols.response_base import ResponseHead, ResponseStyle
 HEAD = ResponseHead(id="resp_1", model="m")
 CITED = [{"type": "char_location", "cited_text": "green"}, {"type": "page_location"}]
 FOUND = [{"type": "url_citation", "url": "https://example.org", "start_index": 0}]
+SHOWN: dict[str, Any] = {
+    "images": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}],
+    "audio": {"id": "a", "data": "AA==", "transcript": "example.org"},
+}
 LIKELY = [{"token": "A", "logprob": -0.5}, {"token": "B", "logprob": -1.5}]
 
 
@@ -58,7 +62,7 @@ WHOLE: dict[str, dict[str, Any]] = {
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "AB", "annotations": FOUND},
+                "message": {"role": "assistant", "content": "AB", "annotations": FOUND, **SHOWN},
                 "logprobs": {"content": LIKELY, "refusal": None},
                 "finish_reason": "stop",
             }
@@ -73,6 +77,9 @@ STREAMS: dict[str, list[Any]] = {
         say(content="A", logprobs={"content": LIKELY[:1], "refusal": None}),
         say(content="B", logprobs={"content": LIKELY[1:], "refusal": None}),
         say(annotations=FOUND),
+        say(images=SHOWN["images"]),
+        say(audio={"id": "a"}),
+        say(audio={"data": "AA==", "transcript": "example.org"}),
         say("stop"),
         "data: [DONE]\n\n",
     ],

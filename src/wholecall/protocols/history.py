@@ -434,12 +434,12 @@ class StoredOutput:
 # |                                                | next text is a block of its own            |
 # | `PastCall.extras`                              | of a call, in the decoder's words          |
 #
-# Notes on a text that no provider wants back are omitted: `logprobs` and `annotations` of OpenAI's
-# chat, `notes` of Responses, Anthropic's `stop_sequence`, the mark of an OpenAI `refusal`.
+# Notes on a text that no provider wants back are omitted: those of OpenAI's chat (`NOTES`), `notes`
+# of Responses, Anthropic's `stop_sequence`, the mark of an OpenAI `refusal`.
 
 
-NOTES = ("annotations", "logprobs")
-"""Notes on a text in OpenAI's chat. Each is a list, and comes in pieces."""
+NOTES = ("annotations", "images", "audio", "logprobs")
+"""What stands beside a text in OpenAI's chat. Each is a list here, and comes in pieces."""
 LEFT_OUT = frozenset({*NOTES, "stop_sequence", DECLINED})
 """Fields that no provider wants back."""
 # These come in pieces over many chunks; all others are whole and end what they belong to.

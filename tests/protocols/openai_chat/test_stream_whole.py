@@ -197,6 +197,8 @@ def test_a_plain_answer_is_read_at_once(answer: dict[str, Any]) -> None:
         _vary({"reasoning": "hm"}),
         _vary({"reasoning_content": "hm"}),
         _vary({"annotations": [{"url": "a"}]}),
+        _vary({"images": [{"url": "a"}]}),
+        _vary({"audio": {"id": "a"}}),
         _vary({"function_call": {"name": "f", "arguments": "{}"}}),
         _vary({"tool_calls": [{"id": "x", "function": {"name": "f", "arguments": "{}"}}]}),
         {**PLAIN, "choices": [{"index": 0, "finish_reason": "stop"}]},

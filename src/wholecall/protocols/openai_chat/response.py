@@ -44,7 +44,7 @@ from wholecall.protocols.response_encoder import GatheredAnswer, GatheredChoice
 
 _NOTHING = b""
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_ANNOTATIONS, _LOGPROBS = NOTES
+*_LISTS, _AUDIO, _LOGPROBS = NOTES
 _FUNCTION = "function_call"
 
 
@@ -145,11 +145,13 @@ class _ChatChoice:
         """Reasoning as DeepSeek and most others send it; this protocol's details with it."""
         frames = self._think + quote(event.text) + self._words_end if event.text else _NOTHING
         if event.extras:
-            fields = (*DETAILS, _ANNOTATIONS)
+            fields = (*DETAILS, *_LISTS)
             details = {key: event.extras[key] for key in fields if key in event.extras}
             frames += self._delta(details) if details else _NOTHING
             if DECLINED in event.extras:
                 self._say = self._before + b'{"refusal":'
+            for sound in event.extras.get(_AUDIO, ()):
+                frames += self._delta({_AUDIO: sound})
             for likely in event.extras.get(_LOGPROBS, ()):
                 frames += self._before + b'{},"logprobs":' + dump(likely) + self._after
         return frames
@@ -266,9 +268,11 @@ def _write_choice(
     message = _write_message(said.parts, kinds)
     if any(DECLINED in note for note in said.notes):
         message |= {"content": None, DECLINED: message["content"]}
-    annotations = [each for note in said.notes for each in note.get(_ANNOTATIONS, ())]
-    if annotations:
-        message[_ANNOTATIONS] = annotations
+    for name in _LISTS:
+        entries = [each for note in said.notes for each in note.get(name, ())]
+        message |= {name: entries} if entries else {}
+    for sound in (each for note in said.notes for each in note.get(_AUDIO, ())):
+        message[_AUDIO] = {**message.get(_AUDIO, {}), **sound}
     likely = [each for note in said.notes for each in note.get(_LOGPROBS, ())]
     logprobs = {_LOGPROBS: _join_logprobs(likely)} if likely else {}
     return {"index": index, "message": message, **logprobs, **_write_finish(said.finish)}

@@ -71,6 +71,8 @@ class ChatDelta(msgspec.Struct):
     thinking_blocks: Any = None  # LiteLLM: Anthropic's signatures
     refusal: Any = None
     annotations: Any = None  # what a web search cites
+    images: Any = None  # OpenRouter
+    audio: Any = None
     tool_calls: list[ToolCallEntry | None] | None = None
     function_call: FunctionEntry | None = None  # before there were `tool_calls`
 

@@ -333,8 +333,8 @@ class Decoder:
         index = choice.index or 0
         if message is not None:
             yield from _words(message)
-            if choice.logprobs or message.annotations:
-                yield from _notes(choice.logprobs, message.annotations)
+            if choice.logprobs or message.annotations or message.images or message.audio:
+                yield from _notes(choice.logprobs, message)
             if message.tool_calls:
                 self._modern.add(index)
                 yield from _calls(self._custom.sift(index, message.tool_calls))
@@ -447,6 +447,8 @@ def _has_more(message: shapes.ChatDelta) -> bool:
         or message.thinking_blocks
         or message.refusal
         or message.annotations
+        or message.images
+        or message.audio
         or message.function_call
     )
 
@@ -549,11 +551,15 @@ def _words(message: shapes.ChatDelta) -> Iterator[Delta]:
         yield from decline(message.refusal)
 
 
-def _notes(logprobs: Any, annotations: Any) -> Iterator[Delta]:
-    """Yield notes on the text, for clients of the same protocol."""
-    likely = plain(logprobs) if logprobs else None
-    listed = [likely] if isinstance(likely, dict) else None
-    notes = present({"logprobs": listed, "annotations": _entries(annotations)})
+def _notes(logprobs: Any, message: shapes.ChatDelta) -> Iterator[Delta]:
+    """Yield what stands beside the text, for clients of the same protocol."""
+    found = {
+        "annotations": _entries(message.annotations),
+        "images": _entries(message.images),
+        "audio": _entries([message.audio]),
+        "logprobs": _entries([logprobs]),
+    }
+    notes = present(found)
     if notes:
         yield Reasoning("", notes)
 
