@@ -5,8 +5,8 @@ import pytest
 from asgi_calls import make_scope
 from wholecall.proxy.config.schema import ListenConfig, ServerLimits
 from wholecall.proxy.http.client_request import (
-    HeaderChecks,
     Headers,
+    RequestHead,
     approve_preflight,
     check_host,
     check_length,
@@ -25,19 +25,19 @@ LISTEN = ListenConfig(
 )
 
 
-def arrive(headers: Given, *, method: str = "POST") -> HeaderChecks:
+def arrive(headers: Given, *, method: str = "POST") -> RequestHead:
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-    return HeaderChecks(method, "/v1/models", headers=raw)
+    return RequestHead(method, "/v1/models", headers=raw)
 
 
 def test_the_head_is_read_from_the_scope() -> None:
     scope = make_scope("GET", "/path", headers={"x-a": "ä"})
     scope["query_string"] = b"a=b"
-    arrival = HeaderChecks.of(scope)
-    assert (arrival.method, arrival.path) == ("GET", "/path")
-    assert arrival.find(b"x-a") == ["ä"]
-    assert dict(Headers(arrival.by_name)) == {"host": "127.0.0.1:8787", "x-a": "ä"}
-    assert arrival.size == len("host127.0.0.1:8787" + "x-aä" + "/path" + "a=b")
+    head = RequestHead.of(scope)
+    assert (head.method, head.path) == ("GET", "/path")
+    assert head.find(b"x-a") == ["ä"]
+    assert dict(Headers(head.by_name)) == {"host": "127.0.0.1:8787", "x-a": "ä"}
+    assert head.size == len("host127.0.0.1:8787" + "x-aä" + "/path" + "a=b")
 
 
 def test_headers_are_found_by_their_names() -> None:
@@ -60,10 +60,10 @@ def test_a_plain_request_id_is_taken_over(given: str) -> None:
     "given", [[], [""], ["a b"], ["a\nb"], ["-a"], ["<script>"], ["x" * 129], ["ä"], ["a", "a"]]
 )
 def test_any_other_gets_one_of_ours(given: list[str]) -> None:
-    arrival = arrive([("x-request-id", value) for value in given])
-    ours = choose_request_id(arrival)
+    head = arrive([("x-request-id", value) for value in given])
+    ours = choose_request_id(head)
     assert ours.startswith("req_")
-    assert ours != choose_request_id(arrival)
+    assert ours != choose_request_id(head)
 
 
 # ── Sizes ───────────────────────────────────────────────────────────────────────────
@@ -72,8 +72,8 @@ def test_any_other_gets_one_of_ours(given: list[str]) -> None:
 def test_headers_are_limited_in_number_and_size() -> None:
     limits = ServerLimits(header_count=10, header_bytes=1024)
     check_size(arrive([("a", "b")] * 10), limits)
-    check_size(HeaderChecks("GET", "/", headers=[(b"a", b"b" * 1022)]), limits)
-    too_large = HeaderChecks("GET", "/", headers=[(b"a", b"b" * 1023)])
+    check_size(RequestHead("GET", "/", headers=[(b"a", b"b" * 1022)]), limits)
+    too_large = RequestHead("GET", "/", headers=[(b"a", b"b" * 1023)])
     for bad in (arrive([("a", "b")] * 11), too_large):
         with pytest.raises(RequestRefused) as refused:
             check_size(bad, limits)
@@ -213,8 +213,8 @@ def test_a_browsers_question_is_recognised(
 def test_a_page_may_send_whatever_headers_have_plain_names(
     wanted: list[str], allowed: bytes
 ) -> None:
-    arrival = arrive([("access-control-request-headers", value) for value in wanted])
-    assert dict(approve_preflight(arrival))[b"access-control-allow-headers"] == allowed
+    head = arrive([("access-control-request-headers", value) for value in wanted])
+    assert dict(approve_preflight(head))[b"access-control-allow-headers"] == allowed
 
 
 # ── Keys ────────────────────────────────────────────────────────────────────────────

@@ -207,7 +207,7 @@ class Headers(Mapping[str, str]):
         return len(self._raw)
 
 
-class HeaderChecks:
+class RequestHead:
     """The head of a request."""
 
     __slots__ = ("by_name", "headers", "method", "named", "path", "query", "size")
@@ -228,7 +228,7 @@ class HeaderChecks:
         """Bytes of the path and all headers."""
 
     @classmethod
-    def of(cls, scope: Scope) -> HeaderChecks:
+    def of(cls, scope: Scope) -> RequestHead:
         """The head, as the server describes it."""
         query: bytes = scope.get("query_string", b"")
         method = scope.get("method", "GET")  # a WebSocket begins with one
@@ -248,43 +248,43 @@ def wants_stream(query: QueryParams) -> bool:
     return query.get("stream") == "true"
 
 
-def choose_request_id(arrival: HeaderChecks) -> str:
+def choose_request_id(head: RequestHead) -> str:
     """Return the id that the client chose, if it is a plain word; else a new one."""
-    given = arrival.find(b"x-request-id") if b"x-request-id" in arrival.by_name else ()
+    given = head.find(b"x-request-id") if b"x-request-id" in head.by_name else ()
     if len(given) == 1 and _REQUEST_ID.fullmatch(given[0]):
         return given[0]
     # It identifies a request and is not a secret: the system's random source is not needed.
     return f"req_{random.getrandbits(96):024x}"
 
 
-def check_head(arrival: HeaderChecks, config: Config, *, public: bool = False) -> str | None:
+def check_head(head: RequestHead, config: Config, *, public: bool = False) -> str | None:
     """Refuse a head that is not admitted; return the website whose pages may read the answer.
 
     A `public` path is served under every name, to every website.
     """
-    check_size(arrival, config.limits)
-    check_length(arrival, config.limits)
+    check_size(head, config.limits)
+    check_length(head, config.limits)
     if public:
         return None
-    check_host(arrival, config.listen)
-    return check_origin(arrival, config.listen)
+    check_host(head, config.listen)
+    return check_origin(head, config.listen)
 
 
-def check_size(arrival: HeaderChecks, limits: ServerLimits) -> None:
+def check_size(head: RequestHead, limits: ServerLimits) -> None:
     """Refuse too many headers, or too large ones."""
-    if len(arrival.headers) > limits.header_count:
+    if len(head.headers) > limits.header_count:
         raise RequestRefused(
             431, f"more than {limits.header_count} headers were sent", code="headers_too_large"
         )
-    if arrival.size > limits.header_bytes:
+    if head.size > limits.header_bytes:
         raise RequestRefused(
             431, f"the headers have more than {limits.header_bytes} bytes", code="headers_too_large"
         )
 
 
-def check_host(arrival: HeaderChecks, listen: ListenConfig) -> None:
+def check_host(head: RequestHead, listen: ListenConfig) -> None:
     """Refuse a request that was sent to a name that is not ours."""
-    given = arrival.find(b"host")
+    given = head.find(b"host")
     if len(given) != 1:
         raise RequestRefused(400, "exactly one Host header is needed", code="invalid_host")
     if not _is_ours(given[0], listen.hosts):
@@ -303,15 +303,15 @@ def _is_ours(host: str, served: tuple[str, ...]) -> bool:
     return is_loopback(name) or matches(name, hosts)
 
 
-def check_origin(arrival: HeaderChecks, listen: ListenConfig) -> str | None:
+def check_origin(head: RequestHead, listen: ListenConfig) -> str | None:
     """The website that calls, if its pages may read the answer; refuse any other website."""
-    if b"origin" not in arrival.by_name:
+    if b"origin" not in head.by_name:
         return None
-    given = arrival.find(b"origin")
+    given = head.find(b"origin")
     if len(given) == 1 and given[0] in listen.origins:
         return given[0]
     # Our own pages call us, too. That the host is ours was checked before.
-    ours = {f"{scheme}://{host}" for host in arrival.find(b"host") for scheme in ("http", "https")}
+    ours = {f"{scheme}://{host}" for host in head.find(b"host") for scheme in ("http", "https")}
     if len(given) == 1 and given[0] in ours:
         return None
     raise RequestRefused(
@@ -321,15 +321,15 @@ def check_origin(arrival: HeaderChecks, listen: ListenConfig) -> str | None:
     )
 
 
-def is_preflight(arrival: HeaderChecks, origin: str | None) -> bool:
+def is_preflight(head: RequestHead, origin: str | None) -> bool:
     """Return True for a preflight request from an admitted website. It has no key yet."""
-    asks = arrival.method == "OPTIONS" and bool(arrival.find(b"access-control-request-method"))
+    asks = head.method == "OPTIONS" and bool(head.find(b"access-control-request-method"))
     return asks and origin is not None
 
 
-def approve_preflight(arrival: HeaderChecks) -> list[tuple[bytes, bytes]]:
+def approve_preflight(head: RequestHead) -> list[tuple[bytes, bytes]]:
     """The headers that let the page call, with whichever headers it wants to send."""
-    wanted = ", ".join(arrival.find(b"access-control-request-headers"))
+    wanted = ", ".join(head.find(b"access-control-request-headers"))
     allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else ""
     return [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
@@ -338,15 +338,15 @@ def approve_preflight(arrival: HeaderChecks) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def read_key(arrival: HeaderChecks) -> str | None:
+def read_key(head: RequestHead) -> str | None:
     """Return the key that a client sent, in the header of OpenAI's clients or in that of
     Anthropic's.
 
     SDKs require some key even if none is needed, so a value that cannot be one of our keys is
     ignored.
     """
-    given = arrival.find(b"x-api-key")
-    for value in arrival.find(b"authorization"):
+    given = head.find(b"x-api-key")
+    for value in head.find(b"authorization"):
         scheme, _, credentials = value.partition(" ")
         if scheme.lower() == _BEARER:
             given.append(credentials)
@@ -363,9 +363,9 @@ def refuse_key(message: str) -> RequestRefused:
     )
 
 
-def check_length(arrival: HeaderChecks, limits: ServerLimits) -> None:
+def check_length(head: RequestHead, limits: ServerLimits) -> None:
     """Refuse a body that says itself that it is too large. The others are counted as they come."""
-    for length in arrival.find(b"content-length"):
+    for length in head.find(b"content-length"):
         if length.isdecimal() and int(length[:20]) > limits.body_bytes:
             raise refuse_body(limits)
 

@@ -26,7 +26,7 @@ from wholecall.proxy.http.client_request import (
     BODY_CAME,
     CALLER,
     Caller,
-    HeaderChecks,
+    RequestHead,
     approve_preflight,
     check_head,
     choose_request_id,
@@ -296,20 +296,20 @@ class ProxyMiddleware:
             return
         reply = HttpReply(send, scope["path"], receive=receive)
         reply.on_refusal = self._on_refusal
-        arrival = HeaderChecks.of(scope)
-        reply.request_id = request_id = choose_request_id(arrival)
+        head = RequestHead.of(scope)
+        reply.request_id = request_id = choose_request_id(head)
         try:
-            reply.origin = check_head(arrival, self._config, public=scope["path"] == _ALIVE)
-            if is_preflight(arrival, reply.origin):
-                await reply.approve(approve_preflight(arrival))
+            reply.origin = check_head(head, self._config, public=scope["path"] == _ALIVE)
+            if is_preflight(head, reply.origin):
+                await reply.approve(approve_preflight(head))
                 return
-            key = self._find_key(arrival)
+            key = self._find_key(head)
             reply.key_id = key.id
-            takes_place = self._admit(arrival, key)
+            takes_place = self._admit(head, key)
             try:
-                scope[CALLER] = Caller(key, request_id, arrival.named, refuse=reply.note)
-                if arrival.path.startswith(_SHELL):
-                    put_admission(scope, partial(self._is_admitted, arrival))
+                scope[CALLER] = Caller(key, request_id, head.named, refuse=reply.note)
+                if head.path.startswith(_SHELL):
+                    put_admission(scope, partial(self._is_admitted, head))
                 intake = BodyLimit(scope, receive, limits=self._config.limits, reply=reply)
                 await self._app(scope, intake.receive, reply.send)
             finally:
@@ -326,17 +326,17 @@ class ProxyMiddleware:
 
     async def _serve_socket(self, scope: Scope, receive: Receive, *, send: Send) -> None:
         """Admit a WebSocket as any request; each request that comes over it is admitted, too."""
-        arrival = HeaderChecks.of(scope)
-        request_id = choose_request_id(arrival)
+        head = RequestHead.of(scope)
+        request_id = choose_request_id(head)
         refuse = partial(_refuse_socket, send)
-        reply = HttpReply(refuse, arrival.path, receive=receive)
+        reply = HttpReply(refuse, head.path, receive=receive)
         reply.on_refusal, reply.request_id = self._on_refusal, request_id
         try:
-            reply.origin = check_head(arrival, self._config, public=False)
-            key = self._find_key(arrival)
+            reply.origin = check_head(head, self._config, public=False)
+            key = self._find_key(head)
             reply.key_id = key.id
-            scope[CALLER] = Caller(key, request_id, arrival.named, refuse=reply.note)
-            scope[ADMISSION] = partial(self._take_place, arrival)
+            scope[CALLER] = Caller(key, request_id, head.named, refuse=reply.note)
+            scope[ADMISSION] = partial(self._take_place, head)
             await self._app(scope, receive, reply.send)
         except RequestRefused as refused:
             await reply.refuse(refused)
@@ -349,27 +349,25 @@ class ProxyMiddleware:
             reply.let_go()
 
     @contextmanager
-    def _take_place(self, arrival: HeaderChecks) -> Iterator[Key]:
+    def _take_place(self, head: RequestHead) -> Iterator[Key]:
         """Admit one of the requests of a WebSocket, whose key may have ended since it began."""
-        key = self._find_key(arrival)
-        takes_place = self._admit(arrival, key)
+        key = self._find_key(head)
+        takes_place = self._admit(head, key)
         try:
             yield key
         finally:
             if takes_place:
                 self._rate_limits.end(key)
 
-    def _is_open(self, arrival: HeaderChecks) -> bool:
+    def _is_open(self, head: RequestHead) -> bool:
         """Return True if the page needs no key. It is read-only."""
-        looks = arrival.method in _LOOKS
-        return _is_shell(arrival.path) or (
-            looks and _is_below(arrival.path, self._config.keys.open)
-        )
+        looks = head.method in _LOOKS
+        return _is_shell(head.path) or (looks and _is_below(head.path, self._config.keys.open))
 
-    def _find_key(self, arrival: HeaderChecks) -> Key:
-        if self._is_open(arrival):
+    def _find_key(self, head: RequestHead) -> Key:
+        if self._is_open(head):
             return STRANGER
-        text = read_key(arrival)
+        text = read_key(head)
         if not self._config.keys.required and (text is None or self._keys is None):
             return ANONYMOUS
         if text is None:
@@ -383,17 +381,17 @@ class ProxyMiddleware:
             raise refuse_key(_BAD_KEY)
         return key
 
-    def _is_admitted(self, arrival: HeaderChecks) -> bool:
+    def _is_admitted(self, head: RequestHead) -> bool:
         """Return True if a request would still be admitted."""
         try:
-            self._find_key(arrival)
+            self._find_key(head)
         except RequestRefused:
             return False
         return True
 
-    def _admit(self, arrival: HeaderChecks, key: Key) -> bool:
+    def _admit(self, head: RequestHead, key: Key) -> bool:
         """Take a slot for the request, if there is one; the caller gives it back."""
-        takes_long = _takes_long(arrival)
+        takes_long = _takes_long(head)
         wait = self._rate_limits.take(key)
         if wait:
             why = f"this key has {key.rpm} requests a minute, and they are used up"
@@ -419,12 +417,12 @@ def _is_shell(path: str) -> bool:
     return path in _OPEN or path.rpartition("/")[0] == _SHELL_FILES
 
 
-def _takes_long(arrival: HeaderChecks) -> bool:
-    path = arrival.path
+def _takes_long(head: RequestHead) -> bool:
+    path = head.path
     if path in _RUNS or path.removeprefix("/v1/").partition("/")[0] in _FORWARDED:
         return True
-    looks = arrival.method in _LOOKS and path.startswith(_HELD)
-    return looks and wants_stream(QueryParams(arrival.query))
+    looks = head.method in _LOOKS and path.startswith(_HELD)
+    return looks and wants_stream(QueryParams(head.query))
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
