@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from wholecall.protocols.registry import NAMES, begins_events, detect, is_whole
+from wholecall.protocols.registry import NAMES, begins_events, detect, is_full_response
 
 CHUNKS: list[tuple[dict[str, Any], str]] = [
     ({"choices": [{"index": 0, "delta": {}}]}, "openai-chat"),
@@ -70,17 +70,17 @@ def test_a_payload_names_its_protocol_decoded_or_not(
 @pytest.mark.parametrize("payload", TELLING_NOTHING)
 def test_a_payload_that_could_be_anybodys_names_none(payload: object) -> None:
     assert detect(payload) is None
-    assert not is_whole(payload)
+    assert not is_full_response(payload)
 
 
 @pytest.mark.parametrize(("payload", "protocol"), CHUNKS)
 def test_a_chunk_is_no_whole_answer(payload: dict[str, Any], protocol: str) -> None:
-    assert not is_whole(payload), protocol
+    assert not is_full_response(payload), protocol
 
 
 @pytest.mark.parametrize(("payload", "protocol"), WHOLE)
 def test_a_whole_answer_is_known_as_one(payload: dict[str, Any], protocol: str) -> None:
-    assert is_whole(payload), protocol
+    assert is_full_response(payload), protocol
 
 
 def test_every_registered_protocol_can_be_detected() -> None:
@@ -108,5 +108,5 @@ def test_events_are_known_by_how_they_begin(body: bytes, expected: bool) -> None
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000])
 def test_what_is_nested_beyond_the_stack_is_no_answer(body: bytes) -> None:
-    assert not is_whole(body)
+    assert not is_full_response(body)
     assert detect(body) is None

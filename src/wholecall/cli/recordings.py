@@ -26,7 +26,7 @@ from wholecall.errors import InvalidChoice, UnreadableRecording, UnusableDialect
 from wholecall.events import Event
 from wholecall.messages import Prompted, read_offer
 from wholecall.protocols.reader import CUT, Chunk, Reader, Tools
-from wholecall.protocols.registry import NAMES, detect, is_whole
+from wholecall.protocols.registry import NAMES, detect, is_full_response
 from wholecall.upstreams.replay import case_assembler
 
 STDIN = Path("-")
@@ -189,7 +189,7 @@ def _sse_dump(path: Path, content: bytes, *, protocol: str | None) -> Recording:
 def _answers(path: Path, entries: list[_Entry], *, protocol: str | None) -> Iterator[Recording]:
     values = [entry.value for entry in entries]
     protocol = protocol or _guess(path, values)
-    if not all(is_whole(value) for value in values):
+    if not all(is_full_response(value) for value in values):
         yield Recording(str(path), protocol, tuple(values))
         return
     for entry in entries:

@@ -217,7 +217,7 @@ def detect(payload: Payload) -> str | None:
     return next(chain(by_kind, by_fields), None)
 
 
-def is_whole(payload: Payload) -> bool:
+def is_full_response(payload: Payload) -> bool:
     """Return True for an answer that was not streamed, not a chunk of a stream.
 
     If both have one shape (Gemini, Ollama) it counts as a chunk, which itself says whether it is

@@ -83,10 +83,10 @@ class NdjsonParser:
     def end(self) -> list[str]:
         """The stream is over; return a last line whose newline is missing, if it is whole."""
         rest = self._lines.end()
-        return [rest] if is_whole(rest) else []
+        return [rest] if is_json(rest) else []
 
 
-def is_whole(text: str) -> bool:
+def is_json(text: str) -> bool:
     """Return True if a text is one JSON value from beginning to end."""
     try:
         read_json(text)
@@ -152,7 +152,7 @@ class TextStream:
     def _is_a_line(self, text: str) -> bool:
         if self._held or not text:
             return not text or self._follows_a_line(text)
-        return text.startswith("{") and is_whole(text)
+        return text.startswith("{") and is_json(text)
 
     def _follows_a_line(self, text: str) -> bool:
         """Return True if no line continues like this, so that the kept text was a line."""
@@ -293,12 +293,12 @@ class SseParser:
             return False
         if self._goes_on is None:
             begun = "\n".join(self._data)
-            self._goes_on = begun.startswith("{") and not is_whole(begun)
+            self._goes_on = begun.startswith("{") and not is_json(begun)
         return self._goes_on
 
     def _begins_another(self, value: str) -> bool:
         begins = value.startswith("{") or is_done(value)
-        return begins and len(self._data) == 1 and is_whole(self._data[0])
+        return begins and len(self._data) == 1 and is_json(self._data[0])
 
     def _grow(self, characters: int) -> None:
         self._size += characters + 1
@@ -333,16 +333,16 @@ class SseParser:
         text = "\n".join(self._bare)
         self._bare.clear()
         self._size = 0
-        return [] if cut and not is_whole(text) else _bare_event(text)
+        return [] if cut and not is_json(text) else _bare_event(text)
 
 
 def _is_over(data: str) -> bool:
     """Return True if data needs no line ending: a closed object is never a prefix of other JSON."""
-    return is_done(data) or (data.startswith("{") and is_whole(data))
+    return is_done(data) or (data.startswith("{") and is_json(data))
 
 
 def _is_complete(line: str) -> bool:
-    return is_done(line) or is_whole(line)
+    return is_done(line) or is_json(line)
 
 
 def _bare_event(text: str) -> list[ServerSentEvent]:

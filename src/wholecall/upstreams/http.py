@@ -19,7 +19,7 @@ from yarl import URL
 from wholecall.errors import UpstreamError
 from wholecall.events import FaultKind
 from wholecall.messages import Request
-from wholecall.protocols.registry import begins_events, encode_request, is_whole
+from wholecall.protocols.registry import begins_events, encode_request, is_full_response
 from wholecall.protocols.response_base import dump
 from wholecall.upstreams.base import Answer, once
 from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open_socket
@@ -374,7 +374,7 @@ class HttpUpstream:
             return _Begun(response, start, streamed=True)
         body = await self._read_whole(response, start)
         # What is neither a stream nor a whole answer (a bare error) the reader knows, too.
-        streamed = begins_events(body) or (prepared.stream and not is_whole(body))
+        streamed = begins_events(body) or (prepared.stream and not is_full_response(body))
         return _Begun(response, body, streamed=streamed)
 
     def _may_be_whole(self, media_type: str, start: bytes) -> bool:
