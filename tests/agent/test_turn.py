@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from scripted import says
@@ -213,7 +213,9 @@ def test_a_large_conversation_is_read_in_a_thread(
     scripted = says("Done.") if streamed else ScriptedAnswer(body=chat(1))
     turn = Turn(emit=lambda _: None, start=lambda _: None, room=nothing)
     upstream = ReplayUpstream([scripted])
-    answered = asyncio.run(turn.read(upstream, replace(sent, make_reader=make_reader)))
+    answered = asyncio.run(
+        turn.read(upstream, msgspec.structs.replace(sent, make_reader=make_reader))
+    )
     assert answered.outcome.error is None
     assert (threads == {threading.get_ident()}) is not large
 

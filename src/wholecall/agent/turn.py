@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -25,6 +24,7 @@ from wholecall.events import (
     Rejected,
     Released,
     Text,
+    Value,
     collect,
     copy_call,
 )
@@ -57,8 +57,7 @@ def _preparation(dialect: Dialect, offer: Offer) -> Callable[[], object] | None:
     return None if is_ready else partial(vocabulary_of, dialect, names)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(Value, frozen=True):
     """A request as it goes to the upstream, and what reads the answer to it."""
 
     request: Request
@@ -78,8 +77,7 @@ class Sender(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class RescueRule:
+class RescueRule(Value, frozen=True):
     """The rule that decides which calls are started although they were written as text."""
 
     toolbox: Toolbox
@@ -210,8 +208,7 @@ def ids_of(messages: tuple[Message, ...], taken: Iterable[str] = ()) -> CallIds:
 PASSING = (Grew, Proved)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAnswer:
+class ReadAnswer(Value, frozen=True):
     """An answer, read to its end."""
 
     outcome: Outcome

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -23,7 +23,7 @@ from wholecall.errors import (
     UpstreamError,
     WholecallError,
 )
-from wholecall.events import JSON, Call, Opened, Reasoning, Usage
+from wholecall.events import JSON, Call, Opened, Reasoning, Usage, Value
 from wholecall.messages import PastCall, ToolKind
 from wholecall.protocols.decoder import CUSTOM, count_reasoning, plain
 
@@ -165,18 +165,17 @@ PRIVATE = "wholecall"
 """The name for progress: a key, a type of event, the first word of a comment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseHead:
+class ResponseHead(Value, frozen=True, kw_only=True):
     """The metadata of an answer."""
 
     id: str
     model: str
     created: int = 0
     """Seconds since 1970."""
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    rest: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Other fields that are handed on: `system_fingerprint`, `service_tier`, … They never
     replace what the encoder itself writes."""
-    kinds: Mapping[str, ToolKind] = field(default_factory=dict)
+    kinds: Mapping[str, ToolKind] = msgspec.field(default_factory=dict)
     """The forms of the client's tools that are not plain functions, by their names."""
     clock: Callable[[], float] | None = None
     """Returns the seconds since 1970, for the time at which the answer is complete."""
@@ -186,8 +185,7 @@ class ResponseHead:
         return {**fields, **self.rest, **fields}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseStyle:
+class ResponseStyle(Value, frozen=True, kw_only=True):
     """A client's preferences for its stream."""
 
     live: bool = False
@@ -201,7 +199,7 @@ class ResponseStyle:
     upstream: str = ""
     """The protocol that the answer came in. What only that one has (blocks of the provider's
     own tools, encrypted reasoning) is handed on to clients that speak it."""
-    echo: Mapping[str, Any] = field(default_factory=dict)
+    echo: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The fields of the request that the answer repeats, where the protocol wants that."""
 
 
@@ -274,8 +272,7 @@ def _count(value: Any) -> int:
 # them.
 
 
-@dataclass(frozen=True, slots=True)
-class FinishReason:
+class FinishReason(Value, frozen=True):
     """The end of a choice: in OpenAI's words, and in the upstream's own."""
 
     reason: str

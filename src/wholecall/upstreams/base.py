@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from wholecall.errors import UpstreamError
+from wholecall.events import Value
 from wholecall.messages import Request
 from wholecall.protocols.reader import Chunk
 
@@ -36,8 +39,7 @@ class Traits:
     """The same call this often means that the model will make no other; None: as usual."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Value, frozen=True, kw_only=True):
     """An answer that is coming in."""
 
     protocol: str
@@ -46,7 +48,7 @@ class Answer:
     streamed: bool = True
     hides_truncation: bool = False
     """True if a cut answer may look like a finished one (LiteLLM)."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     silence: float | None = None
     """Seconds that may pass while chunks come that say nothing."""
 

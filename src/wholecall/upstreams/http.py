@@ -17,7 +17,7 @@ from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from wholecall.errors import UpstreamError
-from wholecall.events import FaultKind
+from wholecall.events import FaultKind, Value
 from wholecall.messages import Request
 from wholecall.protocols.registry import begins_events, encode_request, is_full_response
 from wholecall.protocols.response_base import dump
@@ -232,8 +232,7 @@ class HttpSettings:
     """Bytes of an answer, which is held until it is checked. The longest have a few megabytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Value, frozen=True):
     """A request, ready to be sent as often as needed."""
 
     url: URL
@@ -242,8 +241,7 @@ class _Prepared:
     stream: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Begun:
+class _Begun(Value, frozen=True):
     """An answer whose first bytes came."""
 
     response: HttpResponse

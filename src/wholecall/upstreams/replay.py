@@ -8,7 +8,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, Protocol, TypeAlias
 
@@ -73,7 +73,9 @@ class RecordingUpstream:
         async with self._upstream.answer(request) as answer:
             tape = Tape(self._clock, most_bytes=self._most_bytes)
             try:
-                yield replace(answer, chunks=tape.keep(answer.chunks, streamed=answer.streamed))
+                yield msgspec.structs.replace(
+                    answer, chunks=tape.keep(answer.chunks, streamed=answer.streamed)
+                )
             finally:
                 if answer.streamed or not tape.full:
                     contents = tape.contents(streamed=answer.streamed)

@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -330,9 +330,9 @@ def _pass_headers(sink: ResponseSink, headers: Mapping[str, str]) -> None:
 def _make_head(envelope: UpstreamEnvelope, plan: RequestPlan) -> ResponseHead:
     """Return the metadata of the answer: as it was promised, or as the upstream gave it."""
     if plan.head is not None:
-        return replace(plan.head, kinds=plan.kinds)
+        return msgspec.structs.replace(plan.head, kinds=plan.kinds)
     head = envelope.make_head(plan.request.client.protocol, plan.route.name)
-    return replace(head, rest={**head.rest, **plan.echo}, kinds=plan.kinds)
+    return msgspec.structs.replace(head, rest={**head.rest, **plan.echo}, kinds=plan.kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,7 +319,7 @@ class RequestPlanner:
         )
         dropped = find_dropped(protocol, route.upstream.protocol, request=decoded)
         decoded = omit_refused(protocol, route.upstream.protocol, request=decoded)
-        style = replace(
+        style = msgspec.structs.replace(
             style,
             echo={**style.echo, **read.echo},
             upstream=route.upstream.protocol,

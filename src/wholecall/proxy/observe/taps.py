@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -392,7 +391,9 @@ class WatchedUpstream:
             self._on_headers(answer.headers)
         if self._peek is None and take is None:
             return answer
-        return replace(answer, chunks=_look_at(answer.chunks, self._peek, take=take))
+        return msgspec.structs.replace(
+            answer, chunks=_look_at(answer.chunks, self._peek, take=take)
+        )
 
     async def close(self) -> None:
         """Leave it open: others use it."""
