@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant(
         "reload: requests are read by the limits of the start",
         "proxy/app.py",
-        "        self._planner.limits = config.limits\n",
+        "        self.planner.limits = limits\n",
         "",
         "tests/proxy/test_app_reload.py",
     ),
@@ -1127,8 +1127,8 @@ MUTANTS = [
     Mutant(
         "a file that the upstream cannot read is replaced by words in the user's mouth",
         "proxy/handlers/request_plan.py",
-        "    return omit_foreign(request, protocol), (",
-        "    return request, (",
+        "left = omit_foreign(request, protocol, media=media)",
+        "left = request",
         "tests/e2e/test_proxy_foreign_content.py",
     ),
     Mutant(
