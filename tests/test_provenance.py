@@ -461,6 +461,26 @@ SPELLED: dict[str, Callable[[str], str]] = {
     "in a list of letters": lambda text: json.dumps([*text]),
     "with accents on its letters": lambda text: re.sub("([a-z])", "\\1\u0301", text),
     "in letters that look alike": lambda text: text.replace("e", "\u0435").replace("o", "\u043e"),
+    "in small capitals": lambda text: text.translate(
+        str.maketrans("abcdeghijklmnopqrtuvwyz", "ᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘǫʀᴛᴜᴠᴡʏᴢ")
+    ),
+    "in digits that look like letters": lambda text: text.replace("l", "1").replace("o", "0"),
+    "one letter a line": "\n".join,
+    "in hexadecimal with a prefix": lambda text: f"0x{text.encode().hex()}",
+    "in characters of PowerShell": lambda text: "+".join(f"[char]{each}" for each in text.encode()),
+    "in escapes of CSS": lambda text: "".join(f"\\{ord(each):x} " for each in text),
+    "in lines of base64 of a block quote": lambda text: "".join(
+        f"> {line}" for line in base64.encodebytes(text.encode()).decode().splitlines(True)
+    ),
+    "in base64 that a program joins": lambda text: " + ".join(
+        json.dumps(_base64(text)[at : at + 20]) for at in range(0, len(_base64(text)), 20)
+    ),
+    "in a log that breaks lines": lambda text: "".join(
+        f"\nNov 19 10:00:00 host app[{at}]: {text[at : at + 50]}" for at in range(0, len(text), 50)
+    ),
+    "with advertisements": lambda text: "\n[advertisement]\n".join(
+        text[at : at + 60] for at in range(0, len(text), 60)
+    ),
     "in pieces that a program joins": lambda text: "\n".join(
         f"+ {text[at : at + 30]!r}" for at in range(0, len(text), 30)
     ),

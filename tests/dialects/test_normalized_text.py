@@ -10,6 +10,7 @@ import pytest
 from wholecall.dialects.normalized_text import (
     decode,
     read_members,
+    read_objects,
     reverse,
     rotate,
     squeeze,
@@ -111,4 +112,6 @@ def test_turns_of_a_text() -> None:
 def test_members_of_a_squeezed_text() -> None:
     assert squeeze('L1: > "City" :\\n "Oslo"') == '"city":"oslo"'
     assert read_members('{"city":"oslo","n":1,"x":{}}') == {"city:oslo", "n:1"}
+    found = read_objects('[{"a":1,"b":{"c":2}},{"n":3,"a":1')
+    assert found == {frozenset({"a:1"}), frozenset({"c:2"}), frozenset({"n:3", "a:1"})}
     assert unescape("\\u003cB\\u003e &amp;lt; %41\\t") == "<b> < a\t"

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from inspector.recorded import NoSecrets
 from upstreams.fake_endpoint import in_loop
 from wholecall.errors import RunWaiting
 from wholecall.events import Call, Evidence
@@ -20,6 +19,7 @@ from wholecall.journal.journal_rows import DecisionRow, Row
 from wholecall.journal.run_journal import RunJournal, RunRow, RunStatus
 from wholecall.journal.run_operations import LONGEST_WHY, OperationRefused
 from wholecall.journal.sqlite_journal import SqliteJournal
+from wholecall.proxy.observe.redaction import Redactor
 
 CALL = Call(
     id="c/1 a",
@@ -37,7 +37,7 @@ class Desk(ApprovalQueue):
     """A queue on a store, and a run that asks."""
 
     def __init__(self, store: SqliteJournal) -> None:
-        super().__init__(lambda: store, quoting=lambda: Quoting(True, NoSecrets()))
+        super().__init__(lambda: store, quoting=lambda: Quoting(True, Redactor()))
         self.store = store
         self.journal = RunJournal(store, store.open_run(RUN).result())
         self.journal.request_id = "req_1"
@@ -156,6 +156,6 @@ async def test_a_question_that_cannot_be_read_is_left_to_its_run(tmp_path: Path)
 
 @in_loop
 async def test_without_a_journal_no_call_waits() -> None:
-    desk = ApprovalQueue(lambda: None, quoting=lambda: Quoting(True, NoSecrets()))
+    desk = ApprovalQueue(lambda: None, quoting=lambda: Quoting(True, Redactor()))
     assert await desk.list_waiting(None) == []
     assert await desk.answer("any", YES, owner=None) is None

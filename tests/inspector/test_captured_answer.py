@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from inspector.recorded import Hider, NoSecrets
+from inspector.recorded import Hider
 from wholecall.cli.recordings import load
 from wholecall.events import collect
 from wholecall.inspector.captured_answer import CapturedAnswer, read
@@ -37,7 +37,7 @@ def write(
     for number, chunk in enumerate(chunks):
         answer.describe("openai-chat", streamed=streamed)
         answer.take(number / 8, chunk)
-    kept = answer.write(Hider(secret) if secret else NoSecrets())
+    kept = answer.write(Hider(secret) if secret else Redactor())
     assert not secret or secret.encode() not in kept
     return read(kept) if kept else ""
 
@@ -194,7 +194,7 @@ def test_a_long_stream_is_compressed(tmp_path: Path) -> None:
     texts = [f"word {number} " for number in range(2000)]
     for number, text in enumerate(texts):
         answer.take(number / 20, frames(text))
-    kept = answer.write(NoSecrets())
+    kept = answer.write(Redactor())
     assert len(kept) < 20_000
     assert play(read(kept), tmp_path) == "".join(texts)
     assert set(json.loads(read(kept))["pauses"][1:]) == {0.05}

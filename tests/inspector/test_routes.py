@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from inspector.payloads import PAYLOADS
-from inspector.recorded import OVER, STORY, NoSecrets, describing, end, kept, record, released, told
+from inspector.recorded import OVER, STORY, describing, end, kept, record, released, told
 from upstreams.fake_endpoint import in_loop
 from wholecall.events import Grew, Inconsistent, Oddity, Opened, Text
 from wholecall.inspector import routes
@@ -27,6 +27,7 @@ from wholecall.inspector.page_encoder import Quoting
 from wholecall.inspector.routes import make_routes
 from wholecall.inspector.run_store import RunStore
 from wholecall.inspector.tap import InspectorTap, LiveMessage, LiveRuns, Paces
+from wholecall.proxy.observe.redaction import Redactor
 
 KEY = "x-test-owner"
 
@@ -160,7 +161,7 @@ async def test_a_run_under_way_is_shown_as_far_as_it_has_come() -> None:
 async def test_who_asks_for_a_run_under_way_gets_what_nobody_has_looked_at_yet() -> None:
     async with inspecting() as inspector:
         tap = InspectorTap(inspector.store, inspector.live, paces=Paces(3600, 3600))
-        writer = tap.open(describing(), Quoting(bodies=True, hides=NoSecrets()))
+        writer = tap.open(describing(), Quoting(bodies=True, hides=Redactor()))
         for event in STORY:
             writer.take(event)
         _, page, _ = await inspector.get("/api/runs")

@@ -1,7 +1,8 @@
 """Normal forms of a text, in which the same call looks the same however a page spells it.
 
 - `unescape` takes a text out of JSON, HTML or an address, and folds case and look-alike signs.
-- `squeeze` drops white space and emphasis as well; `read_members` finds the members of JSON in it.
+- `squeeze` drops white space and emphasis as well; `read_members` and `read_objects` find JSON in
+  it.
 - `decode` reads what a text holds in base64, base32, or as a list of numbers.
 - `thin` leaves words only: letters and digits, and the blanks between words.
 
@@ -45,9 +46,11 @@ _INVISIBLE = re.compile(
 )
 """Colours of a terminal, control and format characters, backslashes, and the signs for whole words
 that would make a text many times as long."""
-_DROPPED = "`>*|~_+"
+_DROPPED = "`>*|~_+="
 _QUOTES = re.compile("['‘’“”„‟«»‹›「」『』〝〞〟]")  # noqa: RUF001 - that is the point
 _MEMBER = re.compile(r"""(?="([^"]*)":("[^"]*"|\[[^\[\]{}]*\]|[^",{}\[\]]+))""")
+
+_OBJECT = re.compile(r"\{[^{}]*+")
 
 
 def _read_code(found: re.Match[str]) -> str:
@@ -93,6 +96,11 @@ def squeeze(text: str) -> str:
     return pack(unescape(text))
 
 
+def read_objects(squeezed: str) -> set[frozenset[str]]:
+    """Return the members of each object in JSON, those of the objects in it apart."""
+    return {frozenset(read_members(each)) for each in _OBJECT.findall(squeezed)}
+
+
 def read_members(squeezed: str) -> set[str]:
     """Return the members whose values hold no object: `"city":"Oslo"`. A number may be a string."""
     return {f"{key}:{value.strip(chr(34))}" for key, value in _MEMBER.findall(squeezed)}
@@ -103,8 +111,12 @@ def read_members(squeezed: str) -> set[str]:
 _GAP = re.compile(r"[\W_]++")
 _SPELLED = re.compile(r"[\[({]\s?(?:at|dot)\s?[\])}]")
 """Signs of an address that are written as words."""
-_LOOK_ALIKES = str.maketrans("аеорсхуіјѕһԁԛԝґкмтвнαορυνικτ", "aeopcxyijshdqwgkmtbhaopuvikt")
-"""Letters of other alphabets that look like these."""
+_LOOK_ALIKES = str.maketrans(
+    "аеорсхуіјѕһԁԛԝґкмтвнαορυνικτᴀʙᴄᴅᴇғɢʜɪᴊᴋʟᴍɴᴏᴘǫʀᴛᴜᴠᴡʏᴢ",
+    "aeopcxyijshdqwgkmtbhaopuviktabcdefghijklmnopqrtuvwyz",
+)
+_DIGITS_ALIKE = str.maketrans("013457", "oleast")
+"""Letters of other alphabets, small capitals and digits that look like these."""
 _TO_ROT13 = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 
 
@@ -113,7 +125,8 @@ def thin(unescaped: str) -> str:
     so that `"a", "b"`, `a-b` and `a_b` are the one word `ab`, and `a b` is two."""
     if not unescaped.isascii():
         unescaped = unicodedata.normalize("NFKD", unescaped).translate(_LOOK_ALIKES)
-    return _GAP.sub(lambda found: " " if found[0].isspace() else "", _SPELLED.sub("@", unescaped))
+    words = _SPELLED.sub("@", unescaped).translate(_DIGITS_ALIKE)
+    return _GAP.sub(lambda found: " " if found[0].isspace() else "", words)
 
 
 def reverse(text: str) -> str:
@@ -135,10 +148,12 @@ _SHORTEST = 16
 _LINE = r"[A-Za-z0-9+/_-]"
 _LINE_END = r"(?=[ \t]*+(?:[\r\n\"'`]|\Z))"
 _RUN = re.compile(
-    rf"{_LINE}{{{_SHORTEST},}}+={{0,2}}+(?:\r?\n[ \t]*+{_LINE}{{4,}}+={{0,2}}+{_LINE_END})*+"
+    rf"{_LINE}{{{_SHORTEST},}}+={{0,2}}+(?:\r?\n[ \t>]*+{_LINE}{{4,}}+={{0,2}}+{_LINE_END})*+"
 )
 """One word of base64, base32 or hexadecimal digits, and the lines that continue it."""
-_SIGN_BEFORE = r"chr\(|0[xX]|\\[xuU]?\{?|[uU]\+|&#[xX]?|[=%#]|(?<![0-9A-Za-z])"
+_JOINT = re.compile(r"([\"'`])\s{0,8}\+\s{0,8}\1")
+"""Where a program joins two texts."""
+_SIGN_BEFORE = r"cha?r[(\]]|0[xX]|\\[xuU]?\{?|[uU]\+|&#[xX]?|[=%#]|(?<![0-9A-Za-z])"
 _NUMBER = rf"(?:{_SIGN_BEFORE})[0-9A-Fa-f]{{1,8}}+(?![0-9A-Za-z])"
 _NUMBERS = re.compile(rf"(?:{_NUMBER}[^0-9A-Za-z<>\\&%=#]{{0,4}}+){{8,}}+")
 """A list of numbers, with the signs of several languages before each of them."""
@@ -152,7 +167,7 @@ _BASES = {
 """How numbers are written, in the order in which they are tried."""
 _HEXADECIMAL = 16
 _WHOLE_BYTES = frozenset({2, 4})
-"""Digits of one byte, and of two."""
+"""Digits of one byte, and of two. A dump begins with two; a shorter one may end it."""
 _ASCII, _BYTES, _SURROGATES = 0x80, 0x100, 0xD800
 _DUMP = re.compile(
     r"^[ \t]*+[0-9a-fA-F]{4,8}:?[ \t]++"
@@ -176,7 +191,7 @@ def decode(text: str) -> str:
         plain = _unescape_line_ends(_PERCENT.sub(_unquote, html.unescape(text)))
         decoded = _SELECTORS.sub(_read_selectors, plain)
         decoded = _NUMBERS.sub(_read_numbers, _DUMP.sub(r"\1", decoded))
-        decoded = _RUN.sub(_read_run, decoded)
+        decoded = _RUN.sub(_read_run, _JOINT.sub("", decoded))
         if decoded == plain:
             break
         text = decoded
@@ -203,7 +218,7 @@ def _read_selectors(found: re.Match[str]) -> str:
 
 
 def _read_run(found: re.Match[str]) -> str:
-    lines = found[0].replace("=", "").split()
+    lines = found[0].translate(_NO_DIGITS).removeprefix("0x").split()
     word = "".join(lines)
     # The last line may be a word of prose.
     parts = ("".join(lines[:-1]), *lines, *word.split("/"))
@@ -233,6 +248,8 @@ def _read_base64(word: str) -> str:
     return _as_text(base64.b64decode(whole + "=" * (-len(whole) % 4)))
 
 
+_NO_DIGITS = str.maketrans("", "", "=>")
+"""What ends a line of a code, and what begins one in a block quote."""
 _TO_USUAL = str.maketrans("-_", "+/")
 _READERS: tuple[Callable[[str], str], ...] = (_read_hex, _read_base32, _read_base64)
 
@@ -251,7 +268,8 @@ def _number_text(digits: list[str], base: int) -> str:
     written = [each for each in digits if _BASES[base].match(each)]
     if len(written) * 10 < len(digits) * 9:
         return ""
-    if base == _HEXADECIMAL and _WHOLE_BYTES.issuperset(map(len, written)):
+    lengths = [*map(len, written)]
+    if base == _HEXADECIMAL and {*lengths} <= _WHOLE_BYTES and lengths[0] == max(lengths):
         return _as_text(bytes.fromhex("".join(written)))
     numbers = [number for each in written if (number := int(each, base)) < _SURROGATES]
     if sum(number < _ASCII for number in numbers) * 2 < len(digits):

@@ -9,12 +9,13 @@ quotes it, and a quotation does not run. Four things are evidence of a quotation
 2. *The call*: an earlier text holds the tool's name, each key and each value of the arguments,
    name and keys as markup (`"to":`, `<parameter=to>`, `to=`, `--to`, `| to |`). So the call is
    found in any format, order and spelling, broken or not, without being parsed.
-3. *The arguments*: an earlier text holds each of them as a member of JSON (`"city": "Oslo"`).
-   Short arguments such as `{"n": 1}` are common; they count only with the name of the tool, and
-   empty arguments count for nothing.
+3. *The arguments*: an earlier text holds each of them as a member of JSON (`"city": "Oslo"`), and
+   the name of the tool. The name may be missing where they are an object of two members at least
+   and nothing else: a single path or id is what a result is read for.
 4. *The words of a result*: the result of a tool, or a document, holds the tool's name and near it
    each value, in any sentence or list, in any language. The name has to be more than a word
-   (`send_mail`, not `send`), the values long, and the tool one that changes something.
+   (`send_mail`, not `send`), the values long, and the tool one that changes something. A tool whose
+   name says that it reads (`get_file`) changes nothing: a result may well tell how to read on.
 
 All of it counts as well in base64, as a list of numbers, or in any other code that
 `normalized_text.decode` reads.
@@ -49,6 +50,7 @@ from wholecall.dialects.normalized_text import (
     decode,
     pack,
     read_members,
+    read_objects,
     reverse,
     rotate,
     squeeze,
@@ -69,7 +71,11 @@ _SHORT = 24
 """Arguments with fewer characters, as JSON without blanks, are not evidence alone."""
 
 _PIECE = 8
-"""Characters that each of two texts must hold of a call that was divided between them."""
+"""Characters that each piece must have of a call that was divided."""
+_LONG_CALL = 64
+"""Characters of a call whose last piece may have fewer."""
+_MOST_PIECES = 8
+"""The most pieces of a call in one text."""
 
 RESCUED = "call_text_"
 """The beginning of the id of a call that was found in a text."""
@@ -258,8 +264,10 @@ class _Said:
             self.members = read_members(self.squeezed)
         if not members or not members <= self.members:
             return False
-        alone = by_arguments and len(arguments) >= _SHORT
-        return alone or squeeze(call.name) in self.squeezed
+        if squeeze(call.name) in self.squeezed:
+            return True
+        alone = by_arguments and len(arguments) >= _SHORT and len(members) > 1
+        return alone and read_objects(arguments) <= read_objects(self.squeezed)
 
     def _holds_parts(self, call: FoundCall) -> bool:
         name = unescape(call.name)
@@ -286,20 +294,45 @@ def _is_split(text: str, *, before: str, after: str) -> bool:
     """Return True if one text holds the beginning of a call, and the other one all of the rest."""
     if text[:_PIECE] not in before or text[-_PIECE:] not in after:
         return False
+    length = _measure(text, before)
+    return length >= _PIECE <= len(text) - length and text[length:] in after
+
+
+def _is_scattered(text: str, said: str) -> bool:
+    """Return True if a text holds another one in a few pieces, one after the other: a log repeats
+    its prefix in each line, a page its advertisement."""
+    at, least = 0, _PIECE if len(text) < _LONG_CALL else 1
+    for _ in range(_MOST_PIECES):
+        length = _measure(text, said, at=at)
+        if length < _PIECE or length == len(text):
+            return length == len(text) >= least
+        at = said.find(text[:length], at) + length
+        text = text[length:]
+    return False
+
+
+def _halve(text: str) -> tuple[str, str]:
+    return text[: (len(text) + 1) // 2], text[len(text) // 2 :]
+
+
+def _measure(text: str, said: str, *, at: int = 0) -> int:
+    """Return the length of the longest beginning of a text that another one holds from `at` on."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if text[:middle] in before:
-            low = middle
-        else:
-            high = middle - 1
-    return low >= _PIECE <= len(text) - low and text[low:] in after
+        low, high = (middle, high) if said.find(text[:middle], at) >= 0 else (low, middle - 1)
+    return low
 
 
 # ── The words of results ────────────────────────────────────────────────────────────
 
 _IDENTIFIER = re.compile(r"[_.:/-]|[a-z][A-Z]|\d")
 """What makes a name more than a word."""
+_READS = re.compile(
+    r"(?:get|list|read|search|find|fetch|view|show|describe|count)(?=[_.-]|[A-Z])"
+    r"(?!.*(?:[aA]nd|[oO]r)(?:[_.-]|[A-Z]))"
+)
+"""A name that says that the tool reads and does nothing else."""
 _LONG_VALUES = 16
 """Letters and digits that the values must have together."""
 _REACH = 400
@@ -401,13 +434,15 @@ class Provenance:
 
     @cached_property
     def may_hold_calls(self) -> bool:
-        """True if a text names one of the tools and holds a sign that every call needs."""
+        """True if a text holds half the name of one of the tools, because a call may be divided
+        there, and a sign that every call needs."""
         signed = [text for text in self._answers if _SIGN.search(text)]
         read = [*self._read_texts, *map(_Said, signed), *self._read_again]
         everything = "".join(said.squeezed for said in read if said.is_signed)
         return any(
-            squeeze(name) in everything or any(each.name(name) for each in self._read_results)
+            half in everything or any(each.name(name) for each in self._read_results)
             for name in self._offer
+            for half in _halve(squeeze(name))
         )
 
     def quotes(self, text: str, calls: Sequence[FoundCall], *, by_arguments: bool = True) -> bool:
@@ -429,10 +464,8 @@ class Provenance:
                 for call in calls
                 for said in self._said
             )
-            or any(
-                _is_split(squeezed, before=before, after=after)
-                for before, after in (*pairwise(texts), *zip(texts, texts, strict=True))
-            )
+            or any(_is_scattered(squeezed, each) for each in texts)
+            or any(_is_split(squeezed, before=one, after=other) for one, other in pairwise(texts))
             or any(map(self._is_told, calls))
         )
 
@@ -442,6 +475,7 @@ class Provenance:
         spec = self._offer.get(call.name)
         return (
             (spec is None or not spec.read_only)
+            and _READS.match(call.name.rpartition("__")[2]) is None
             and any(each.tell(call) for each in self._read_results)
             and _signature(call.name, call.read()) not in self._own_calls
         )
@@ -692,7 +726,8 @@ def _read_calls(made: object, raw: _RawMessage) -> Iterator[object]:
     """Yield the arguments of calls in a protocol's format: a text in them may be quoted later. Add
     the calls to the message."""
     for call in made if isinstance(made, list | tuple) else (made,):
-        body = call.get("function", call) if isinstance(call, Mapping) else {}
+        named = call if isinstance(call, Mapping) else {}
+        body = named.get("function") or named.get("custom") or named
         given = [body.get(key) for key in _ARGUMENT_KEYS] if isinstance(body, Mapping) else ()
         for each in filter(None, given):
             parsed = parse(each) if isinstance(each, str) else Parsed(each)
