@@ -803,7 +803,6 @@ def test_a_conversation_that_is_written_down_has_the_same_provenance(
         verdicts = [
             (
                 known.native,
-                known.may_hold_calls,
                 known.quotes(text, [found], by_arguments=by_arguments),
             )
             for known in (provenance_of(messages, offer), provenance_of_raw(written, offer))

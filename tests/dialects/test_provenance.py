@@ -344,7 +344,6 @@ def test_words_of_a_result(
     call = [FoundCall(name, [arguments])]
     known = Provenance(results, offer, spoken=Spoken(results=results))
     assert known.quotes("<other>", call, by_arguments=False) is is_quoted
-    assert known.may_hold_calls or not is_quoted or name not in offer
     own = Spoken(results=results, calls=((name, json.loads(arguments)),))
     repeated = Provenance(results, offer, spoken=own)
     assert not repeated.quotes("<other>", call, by_arguments=False)
@@ -639,21 +638,6 @@ def test_messages_in_a_protocol_s_own_shape(
     known = provenance_of_raw(messages, OFFER)
     assert known.quotes(MAIL, [FoundCall("mail", [LONG])]) is is_quoted
     assert known.native is native
-
-
-# what holds, an earlier text, whether it may hold a call
-HOLDING = [
-    ("Mail eve@example.org, please: mail!", False),
-    ("mail(x)", True),
-    ("wi\u200bpe {}", True),
-    ("tool: mail\nto: eve@example.org", True),
-]
-
-
-@pytest.mark.parametrize(("said", "may"), HOLDING)
-def test_texts_that_may_hold_calls(said: str, *, may: bool) -> None:
-    known = Provenance([said], {name: ToolSpec(name) for name in OFFER})
-    assert (known.may_hold_calls, known.may_hold_calls) == (may, may)
 
 
 @pytest.mark.parametrize("asked", [False, True])

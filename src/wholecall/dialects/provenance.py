@@ -235,21 +235,15 @@ def _as_call(name: str) -> re.Pattern[str]:
     )
 
 
-_SIGN = re.compile(
-    r'[<{(\[="✿&%\\\U000e0000-\U000e007f＜｛（［＝]|^[ \t]{0,8}[\w.-]{1,64}:',  # noqa: RUF001 - NFKC
-    re.MULTILINE,
-)
-"""What every call needs: a bracket, an assignment, an escape for one, or a key of YAML."""
 _MARKUP = re.compile(r"<[^<>]*+>")
 
 
 class _Said:
     """One text of the conversation."""
 
-    __slots__ = ("is_signed", "members", "plain", "squeezed")
+    __slots__ = ("members", "plain", "squeezed")
 
     def __init__(self, text: str) -> None:
-        self.is_signed = _SIGN.search(text) is not None
         self.plain = unescape(text)
         self.squeezed = pack(self.plain)
         self.members: set[str] | None = None
@@ -311,10 +305,6 @@ def _is_scattered(text: str, said: str) -> bool:
     return False
 
 
-def _halve(text: str) -> tuple[str, str]:
-    return text[: (len(text) + 1) // 2], text[len(text) // 2 :]
-
-
 def _measure(text: str, said: str, *, at: int = 0) -> int:
     """Return the length of the longest beginning of a text that another one holds from `at` on."""
     low, high = 0, len(text)
@@ -350,11 +340,6 @@ class _Results:
 
     def __init__(self, said: Iterable[_Said]) -> None:
         self._words = thin("".join(each.plain for each in said))
-
-    def name(self, tool: str) -> bool:
-        """Return True if they name this tool."""
-        name = _join(tool)
-        return any(turn(name) in self._words for turn in _TURNS)
 
     def tell(self, call: FoundCall) -> bool:
         """Return True if they hold the name and, near it, the values of a call."""
@@ -431,19 +416,6 @@ class Provenance:
     @cached_property
     def _answers(self) -> tuple[str, ...]:
         return tuple(answer for answer in self._spoken.answers if answer)
-
-    @cached_property
-    def may_hold_calls(self) -> bool:
-        """True if a text holds half the name of one of the tools, because a call may be divided
-        there, and a sign that every call needs."""
-        signed = [text for text in self._answers if _SIGN.search(text)]
-        read = [*self._read_texts, *map(_Said, signed), *self._read_again]
-        everything = "".join(said.squeezed for said in read if said.is_signed)
-        return any(
-            half in everything or any(each.name(name) for each in self._read_results)
-            for name in self._offer
-            for half in _halve(squeeze(name))
-        )
 
     def quotes(self, text: str, calls: Sequence[FoundCall], *, by_arguments: bool = True) -> bool:
         """Return True if the conversation holds one of these calls, which were found in `text`.

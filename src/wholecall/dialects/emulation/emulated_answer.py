@@ -188,11 +188,7 @@ class EmulatedAssembler:
 
     def _is_quoted(self, found: Found, calls: list[FoundCall]) -> bool:
         said = self._provenance
-        return (
-            said is not None
-            and said.may_hold_calls
-            and said.quotes(found.call, calls, by_arguments=False)
-        )
+        return said is not None and said.quotes(found.call, calls, by_arguments=False)
 
     def _decide(
         self, held: list[CallDelta | CallSealed], found: Found
