@@ -265,10 +265,6 @@ UNREADABLE: dict[str, tuple[str | bytes, str]] = {
         spell({**CASE, "pauses": 0.1}),
         "recorded: 'pauses' is a list of seconds",
     ),
-    "a case whose conversation is no list": (
-        spell({**CASE, "messages": "Hello."}),
-        "recorded: 'messages' is a list, the conversation before the answer",
-    ),
     "a case in a dialect that is not known": (
         json_lines([CASE, {**CASE, "dialect": "klingon"}]),
         "recorded, line 2: there is no dialect 'klingon'; did you mean 'inkling'",

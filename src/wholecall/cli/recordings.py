@@ -56,7 +56,7 @@ class Recording:
     """The tools again, if they stood in the prompt."""
     max_tokens: int | None = None
     """The limit of output tokens of the request, if it is known."""
-    messages: tuple[Any, ...] = ()
+    messages: object = ()
     """The conversation, if it is known, in the shape of any protocol: a call that is quoted from it
     is not run."""
 
@@ -210,10 +210,8 @@ def _case(entry: _Entry, protocol: str | None) -> Recording:
     tools = None if case.get("tools") is None else _check_tools(place, case["tools"])
     prompted = _check_prompted(place, case, tools=tools or ())
     limit = _check_limit(place, case.get("max_tokens"))
-    messages = _check_messages(place, case.get("messages"))
-    recording = Recording(
-        title, protocol, tools=tools, prompted=prompted, max_tokens=limit, messages=messages
-    )
+    recording = Recording(title, protocol, tools=tools, prompted=prompted, max_tokens=limit)
+    recording = replace(recording, messages=case.get("messages", ()))
     match case:
         case {"events": list(events)}:
             pauses = _check_pauses(place, case.get("pauses") or [])
@@ -234,12 +232,6 @@ def _check_limit(place: str, limit: Any) -> int | None:
     if limit is None or (type(limit) is int and limit > 0):
         return limit
     raise UnreadableRecording(f"{place}: 'max_tokens' is a whole number above 0")
-
-
-def _check_messages(place: str, messages: Any) -> tuple[Any, ...]:
-    if messages is None or isinstance(messages, list):
-        return tuple(messages or ())
-    raise UnreadableRecording(f"{place}: 'messages' is a list, the conversation before the answer")
 
 
 def _check_pauses(place: str, pauses: Any) -> tuple[float, ...]:

@@ -218,7 +218,7 @@ def _read_selectors(found: re.Match[str]) -> str:
 
 
 def _read_run(found: re.Match[str]) -> str:
-    lines = found[0].translate(_NO_DIGITS).removeprefix("0x").split()
+    lines = found[0].replace("=", "").replace(">", "").removeprefix("0x").split()
     word = "".join(lines)
     # The last line may be a word of prose.
     parts = ("".join(lines[:-1]), *lines, *word.split("/"))
@@ -248,8 +248,6 @@ def _read_base64(word: str) -> str:
     return _as_text(base64.b64decode(whole + "=" * (-len(whole) % 4)))
 
 
-_NO_DIGITS = str.maketrans("", "", "=>")
-"""What ends a line of a code, and what begins one in a block quote."""
 _TO_USUAL = str.maketrans("-_", "+/")
 _READERS: tuple[Callable[[str], str], ...] = (_read_hex, _read_base32, _read_base64)
 
