@@ -30,6 +30,7 @@ from wholecall.messages import (
     Native,
     OutputSchema,
     PastCall,
+    Request,
     Result,
     Role,
     Special,
@@ -223,7 +224,8 @@ def test_the_answer_is_constrained_by_a_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "kept"), [("openai-chat", ["seed", "grammar"]), ("anthropic", ["grammar"])]
+    ("protocol", "kept"),
+    [("openai-chat", ["seed", "grammar", "logit_bias"]), ("anthropic", ["grammar", "logit_bias"])],
 )
 def test_the_answer_is_constrained_by_a_grammar(protocol: str, kept: list[str]) -> None:
     request = replace(ask(), rest=Native(protocol, {"seed": 1}))
@@ -233,7 +235,21 @@ def test_the_answer_is_constrained_by_a_grammar(protocol: str, kept: list[str]) 
     assert rest.value["grammar"].startswith("root ::= ")
     bare = emulate(ask(), "constrained", constrain="grammar").request.rest
     assert bare is not None
-    assert list(bare.value) == ["grammar"]
+    assert list(bare.value) == ["grammar", "logit_bias"]
+
+
+def test_a_reply_is_favoured_before_the_first_call_and_where_one_is_allowed() -> None:
+    def favours(request: Request) -> bool:
+        rest = emulate(request, "constrained", constrain="grammar").request.rest
+        assert rest is not None
+        return bool(rest.value.get("logit_bias") == [["reply", 1.5]])
+
+    assert favours(ask())
+    assert favours(LONG)
+    assert not favours(replace(LONG, messages=LONG.messages[:-1]))
+    assert not favours(ask(choice=REQUIRED))
+    theirs = Native("openai-chat", {"logit_bias": {"7": 1}})
+    assert not favours(replace(ask(), rest=theirs))
 
 
 def test_the_answer_is_begun_where_a_call_is_forced() -> None:

@@ -27,7 +27,7 @@ from wholecall.dialects.emulation.prompt import (
 )
 from wholecall.dialects.engine import CallPosition, DialectKey, Engine
 from wholecall.dialects.formats.json_formats import CONSTRAINED, OBJECT
-from wholecall.dialects.grammars.json_calls import JsonCalls
+from wholecall.dialects.grammars.json_calls import REPLY, JsonCalls
 from wholecall.dialects.provenance import provenance_of, provenance_of_raw
 from wholecall.errors import UnreadableRequest, UnusableDialect
 from wholecall.events import Problem, Text
@@ -386,6 +386,9 @@ def _by_grammar(emulated: Emulated, asked: Request) -> Emulated:
     form = _reply_form(asked.output) or (None if emulated.offer else WORDS)
     schema = answer_schema(emulated.offer, emulated.choice, reply=form)
     fields = {**kept, "grammar": write_grammar(schema)}
+    is_asked = bool(asked.messages) and asked.messages[-1].role is Role.USER
+    if is_asked and emulated.offer and asked.choice.mode is not Mode.REQUIRED:
+        fields.setdefault("logit_bias", [[REPLY, _FAVOUR]])
     return replace(emulated, request=replace(emulated.request, rest=Native(_LLAMA_SPEAKS, fields)))
 
 
@@ -409,6 +412,10 @@ def _unconstrained(emulated: Emulated, _asked: Request) -> Emulated:
 
 
 _LLAMA_SPEAKS = "openai-chat"
+# Of 25 questions that need no tool, a model of 1.5 billion parameters called one for 14, and with
+# this for 9. The log odds of a reply lie below -1.6 for all of 19 questions that need a tool. Once
+# it has called one it is left alone, because a favoured reply would come too early.
+_FAVOUR = 1.5
 _CONSTRAINTS: Mapping[Constraint | None, Callable[[Emulated, Request], Emulated]] = {
     "json_schema": _by_schema,
     "grammar": _by_grammar,
