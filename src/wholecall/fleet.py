@@ -279,7 +279,7 @@ class FleetWorker:
             try:
                 self.look_after()
             except Exception as error:  # noqa: BLE001 - SQLAlchemy's, psycopg's and our own
-                _LOG.warning("the queue of runs cannot be looked after: %s", error)
+                _LOG.warning("the queue of runs cannot be checked: %s", error)
                 self._drop_session()
 
     def look_after(self) -> None:

@@ -116,7 +116,7 @@ EVENTS: dict[str, tuple[McpEvent, dict[str, Any]]] = {
         ServerNoise("time", "Welcome!"),
         {
             "level": "warning",
-            "event": "MCP server wrote what is not a message",
+            "event": "MCP server wrote a line that is not a message",
             "line": "Welcome!",
         },
     ),

@@ -394,7 +394,7 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="The model: local/…, openai/…, anthropic/…, ollama/…, the name of a model behind "
+        help="The model: local/…, openai/…, anthropic/…, ollama/…, the name of a model at "
         "--base-url, or `demo`: a script that plays recorded streams. The key is taken from the "
         "environment, as in OPENAI_API_KEY.",
     ),

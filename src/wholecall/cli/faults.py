@@ -40,7 +40,7 @@ PortOption = Annotated[
 HangOption = Annotated[
     float,
     typer.Option(
-        "--hang-seconds", metavar="SECONDS", min=0.0, help="How long a scenario that hangs does so."
+        "--hang-seconds", metavar="SECONDS", min=0.0, help="Seconds for which a scenario hangs."
     ),
 ]
 CommandOption = Annotated[
@@ -62,10 +62,10 @@ SecondsOption = Annotated[
 JobsOption = Annotated[
     int,
     typer.Option(
-        "--jobs", metavar="N", min=1, help="Scenarios at a time. Default: one a processor."
+        "--jobs", metavar="N", min=1, help="Scenarios at a time. Default: one per processor."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON a scenario.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One line of JSON per scenario.")]
 
 
 @app.callback(invoke_without_command=True)

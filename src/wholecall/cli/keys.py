@@ -64,7 +64,7 @@ RpmOption = Annotated[
         "--rpm",
         metavar="N",
         min=1,
-        help="Requests a minute. Default: no limit.",
+        help="Requests per minute. Default: no limit.",
         show_default=False,
     ),
 ]

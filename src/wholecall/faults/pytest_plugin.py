@@ -31,7 +31,7 @@ from wholecall.faults.script import TOOLS, Scenario, ToolRun
 _OPTION = "--wholecall-faults"
 _FIXTURE = "fault_upstream"
 _HANG_SECONDS = 5.0
-"""How long a scenario that hangs does so. An agent with a shorter timeout ends it earlier."""
+"""Seconds for which a scenario hangs. An agent with a shorter timeout ends it earlier."""
 
 
 class FaultUpstream:

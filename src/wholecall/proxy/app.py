@@ -153,7 +153,7 @@ class Observers:
 
     def take_pin_trouble(self, error: OSError) -> None:
         """Log that the pins of MCP tools cannot be written."""
-        self.log.warning("the pins of MCP tools cannot be kept", error=str(error))
+        self.log.warning("the pins of MCP tools cannot be saved", error=str(error))
 
     def reload(self, config: Config) -> None:
         """Use other settings."""

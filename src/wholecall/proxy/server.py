@@ -167,7 +167,7 @@ class Workers(Multiprocess):
             return
         self._in_vain += 1
         if process.exitcode == STARTUP_FAILURE and not self._served:
-            _LOG.error("a process could not start; see its own log lines")
+            _LOG.error("a process could not start; its own log lines say why")
             self.terminate_all()
             self.join_all()
             sys.exit(STARTUP_FAILURE)
@@ -211,7 +211,7 @@ class Workers(Multiprocess):
         deadline = time.monotonic() + self.patience
         while not self._is_leaving():
             if not process.process.is_alive():
-                return "did not start; see its own log lines"
+                return "did not start; its own log lines say why"
             if process.is_ready(_PATIENCE):
                 return ""
             if time.monotonic() > deadline:

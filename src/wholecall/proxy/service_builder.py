@@ -198,7 +198,7 @@ class SharedPins(PinFile):
                     database.execute(insert, row)
             self._session.close()
         except StoreFailed as error:
-            _LOG.warning("the pins of MCP tools cannot be kept: %s", error.why)
+            _LOG.warning("the pins of MCP tools cannot be saved: %s", error.why)
 
 
 def find_pins(config: Config) -> PinFile:
@@ -265,7 +265,7 @@ class Tools:
         self.on_event: Callable[[McpEvent], None] = _ignore
         """Called when something becomes of an MCP server."""
         self.on_trouble: Callable[[OSError], None] = _ignore
-        """Called when the pins of MCP tools cannot be kept."""
+        """Called when the pins of MCP tools cannot be saved."""
 
     @property
     def reached(self) -> Mapping[str, bool]:

@@ -36,4 +36,4 @@ async def test_a_file_that_cannot_be_written_breaks_no_answer(
     blobs = BlobStore()
     blobs.close()
     await ResponseOwners(blobs).bind("key_a", b'{"id": "resp_1"}')
-    assert "whose a response is" in caplog.text
+    assert "the owner of a response" in caplog.text

@@ -123,7 +123,7 @@ class ResponseOwners:
         try:
             await asyncio.to_thread(self._blobs.put, (_name(id),), key_id.encode())
         except StoreFailed as error:  # the answer is good: it only cannot be continued there
-            _LOG.warning("it cannot be kept whose a response is: %s", error.why)
+            _LOG.warning("the owner of a response cannot be saved: %s", error.why)
 
     async def is_of(self, key_id: str, id: str) -> bool:
         """Return True if this key may continue from the response of this id; raise `StoreFailed` if

@@ -525,7 +525,9 @@ def log_server_event(log: FilteringBoundLogger, event: McpEvent) -> None:
                 delay=event.delay,
             )
         case ServerNoise(server, line):
-            log.warning("MCP server wrote what is not a message", server=server, line=_cut(line))
+            log.warning(
+                "MCP server wrote a line that is not a message", server=server, line=_cut(line)
+            )
         case ToolsListed():
             # A changed tool under a known name is not offered until an operator accepts it.
             changed = [each.tool for each in event.changed]
