@@ -200,7 +200,9 @@ async def test_a_client_that_reads_slowly_but_steadily_gets_all_of_it() -> None:
         reader, writer = await talk(port, b"GET /much HTTP/1.1\r\nhost: a\r\n\r\n")
         size = 0
         while size < 200 * 100_000:
-            size += len(await reader.read(2**20))
+            piece = await reader.read(2**20)
+            assert piece, f"it was given up after {size} bytes"
+            size += len(piece)
         writer.close()
 
 
