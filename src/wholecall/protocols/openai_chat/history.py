@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wholecall.messages import Request
 from wholecall.protocols.history import (
     LETTERS_AND_DIGITS,
     Aside,
@@ -32,6 +33,7 @@ from wholecall.protocols.history import (
     tidy,
     write_arguments,
 )
+from wholecall.protocols.request_fields import SAMPLING
 
 _OUTPUT = StoredOutput("content", "text")
 # OpenRouter's details and LiteLLM's blocks carry signatures; the plain texts do not.
@@ -344,10 +346,14 @@ def chat_efforts(model: str, *, tools: bool) -> tuple[str, ...]:
     return tuple(word for word in efforts_of(model) if word != highest)
 
 
-def takes_sampling(model: str, effort: str | None) -> bool:
-    """Return True if a model of OpenAI's takes `temperature` and `top_p`, thinking with this
-    effort: since GPT-5.1 it does where it does not think."""
-    return effort == "none" or chat_traits(model).sampling
+def carried_by(request: Request, efforts: Sequence[str]) -> frozenset[str]:
+    """Return whether a model of OpenAI's takes an effort and sampling, by their names.
+
+    Since GPT-5.1 a model takes sampling where it does not think.
+    """
+    thinks = request.options.effort_among(efforts) != "none"
+    sampling = chat_traits(request.model).sampling or not thinks
+    return (SAMPLING if sampling else frozenset()) | ({"effort"} if efforts else frozenset())
 
 
 def chat_traits(model: str) -> ChatTraits:

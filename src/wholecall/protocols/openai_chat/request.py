@@ -45,13 +45,12 @@ from wholecall.protocols.openai_chat.history import (
     HISTORY,
     NEW_CAP,
     ChatTraits,
+    carried_by,
     chat_efforts,
     chat_traits,
-    takes_sampling,
 )
 from wholecall.protocols.request_fields import (
     ANY_OBJECT,
-    SAMPLING,
     ContentForm,
     ContentPart,
     JsonSchema,
@@ -132,10 +131,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
 def carried_options(request: Request) -> frozenset[str]:
     """Return the options that the upstream of a request takes."""
     efforts = chat_efforts(request.model, tools=bool(request.tools))
-    effort = {"effort"} if efforts else set()
-    thinks = request.options.effort_among(efforts)
-    sampling = SAMPLING if takes_sampling(request.model, thinks) else set()
-    return chat_traits(request.model).options | effort | sampling
+    return chat_traits(request.model).options | carried_by(request, efforts)
 
 
 def _write_options(request: Request, traits: ChatTraits) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from wholecall.protocols.decoder import (
     read_mark,
     read_usage,
 )
+from wholecall.protocols.history import NOTES
 from wholecall.protocols.openai_chat import shapes
 from wholecall.protocols.openai_chat.request import PROTOCOL
 from wholecall.protocols.tool_kinds import INPUT, OwnCall, WireNames
@@ -553,13 +554,8 @@ def _words(message: shapes.ChatDelta) -> Iterator[Delta]:
 
 def _notes(logprobs: Any, message: shapes.ChatDelta) -> Iterator[Delta]:
     """Yield what stands beside the text, for clients of the same protocol."""
-    found = {
-        "annotations": _entries(message.annotations),
-        "images": _entries(message.images),
-        "audio": _entries([message.audio]),
-        "logprobs": _entries([logprobs]),
-    }
-    notes = present(found)
+    found = (message.annotations, message.images, [message.audio], [logprobs])
+    notes = present(dict(zip(NOTES, map(_entries, found), strict=True)))
     if notes:
         yield Reasoning("", notes)
 

@@ -31,7 +31,7 @@ from wholecall.messages import (
 from wholecall.protocols.decoder import CUSTOM, plain, present
 from wholecall.protocols.history import Target, keep_text, read_arguments, write_arguments
 from wholecall.protocols.history_repair import mend
-from wholecall.protocols.openai_chat.history import efforts_of, takes_sampling
+from wholecall.protocols.openai_chat.history import carried_by, efforts_of
 from wholecall.protocols.openai_chat.request import WORDS, OpenAIForm, read_custom
 from wholecall.protocols.openai_responses import history, shapes
 from wholecall.protocols.openai_responses.history import (
@@ -122,11 +122,7 @@ def encode(request: Request, target: Target | None = None) -> dict[str, Any]:
 
 def carried_options(request: Request) -> frozenset[str]:
     """Return the options that the upstream of a request takes."""
-    efforts = efforts_of(request.model)
-    effort = {"effort"} if efforts else set()
-    thinks = request.options.effort_among(efforts)
-    sampling = {"temperature", "top_p"} if takes_sampling(request.model, thinks) else set()
-    return _OPTIONS | effort | sampling
+    return _OPTIONS | carried_by(request, efforts_of(request.model)) - {"stop"}
 
 
 _OPTIONS = frozenset({"verbosity", "cache_key", "tier", "user"})

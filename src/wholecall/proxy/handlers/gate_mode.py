@@ -397,9 +397,8 @@ def _is_void(outcome: Outcome) -> bool:
     At the output limit, a call without a name next to some text was text; and of several choices
     one may be cut.
     """
-    if outcome.error is not None and is_broken(outcome):
-        return False
-    if outcome.finish_reason == _CONTENT_FILTER:
+    broken = outcome.error is not None and is_broken(outcome)
+    if broken or outcome.finish_reason == _CONTENT_FILTER:
         return False
     if outcome.finish_reason == _LENGTH and (outcome.text.strip() or outcome.choices):
         return not outcome.choices and any(rejected.name for rejected in outcome.rejected)
