@@ -128,9 +128,23 @@ MUTANTS = [
     Mutant(
         "the handle: the second of two equal requests gets a run of its own",
         "journal/sqlite_journal.py",
-        "taken = _find_taken(database, run.id, handles=handles)",
-        "taken = _find_taken(database, run.id, handles=())",
+        "taken = self._find_taken(database, run.id, handles=handles)",
+        "taken = self._find_taken(database, run.id, handles=())",
         "tests/journal/test_journal_stores.py tests/journal/test_sqlite_journal.py",
+    ),
+    Mutant(
+        "the client's calls: a run does not say that it waits for them",
+        "agent/loop.py",
+        "status = RunStatus.CLIENT if self._wanted.pending else RunStatus.DONE",
+        "status = RunStatus.DONE",
+        "tests/proxy/routes/test_run_routes.py",
+    ),
+    Mutant(
+        "the client's calls: another key's history is put together with them",
+        "proxy/handlers/run_mode.py",
+        'return f"call {key_id} {call_id}"',
+        'return f"call {call_id}"',
+        "tests/proxy/handlers/test_run_mode_mixed_tools.py",
     ),
     Mutant(
         "the dict check: a list becomes arguments",
@@ -1155,7 +1169,7 @@ MUTANTS = [
     Mutant(
         "a run that is over is opened again by the worker that had it",
         "journal/sqlite_journal.py",
-        "    if RunStatus(row[1]) in OVER:",
+        "    if RunStatus(row[1]) in ANSWERED:",
         "    if row[1] is None:",
         "tests/journal/test_journal_stores.py",
     ),

@@ -21,7 +21,7 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config.schema import Config, InspectorConfig, KeysConfig
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.observe.inspector_feed import STORE_FILE
-from wholecall.proxy.service_builder import RESPONSES_FILE, STATE_FILE
+from wholecall.proxy.service_builder import RESPONSES_FILE, RUNS_FILE
 
 MODEL = "openai:parallel-calls"
 
@@ -56,43 +56,49 @@ async def test_a_conversation_whose_other_half_is_damaged_is_refused_before_anyt
     result = {"role": "tool", "tool_call_id": call.id, "content": "one, two"}
     history = [*QUESTION, choice.message.model_dump(exclude_none=True), result]
     async with serving(tmp_path, ran) as (served, faults):
-        damage(tmp_path / STATE_FILE)
+        damage(tmp_path / RUNS_FILE)
         with pytest.raises(openai.APIStatusError) as refused:
             await ask(served, history)
         assert not faults.received
     assert len(ran.calls) == 2
-    assert_told(refused.value, tmp_path / STATE_FILE, log=caplog.text)
+    assert_told(refused.value, tmp_path / RUNS_FILE, log=caplog.text)
 
 
 @in_loop
-async def test_what_tools_did_and_what_cannot_be_kept_is_told_and_not_done_again(
+async def test_without_a_journal_that_can_be_written_nothing_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = Ran()
     async with serving(tmp_path, ran) as (served, _):
-        overwrite_pages(tmp_path / STATE_FILE)
+        await ask(served)
+    async with serving(tmp_path, ran) as (served, faults):
+        overwrite_pages(tmp_path / RUNS_FILE)
         with pytest.raises(openai.APIStatusError) as refused:
             await ask(served)
+        assert not faults.received
     assert len(ran.calls) == 2
-    assert refused.value.response.headers["x-should-retry"] == "false"
-    assert_told(refused.value, tmp_path / STATE_FILE, log=caplog.text)
+    assert_told(refused.value, tmp_path / RUNS_FILE, log=caplog.text)
 
 
 @in_loop
-async def test_a_text_that_is_not_what_was_written_is_told(
+async def test_a_row_that_is_not_what_was_written_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = Ran()
     async with serving(tmp_path, ran) as (served, _):
         choice = await ask(served)
-        with closing(sqlite3.connect(tmp_path / STATE_FILE)) as file, file:
-            file.execute("UPDATE texts SET text = X'FF00FF00'")
+        with closing(sqlite3.connect(tmp_path / RUNS_FILE)) as file, file:
+            file.execute("UPDATE rows SET body = X'FF00FF00' WHERE key GLOB 'turn *'")
         [call] = choice.message.tool_calls
         result = {"role": "tool", "tool_call_id": call.id, "content": "one, two"}
         history = [*QUESTION, choice.message.model_dump(exclude_none=True), result]
         with pytest.raises(openai.APIStatusError) as refused:
             await ask(served, history)
-    assert_told(refused.value, tmp_path / STATE_FILE, log=caplog.text)
+    assert (refused.value.status_code, refused.value.code) == (503, "store_failed")
+    assert len(ran.calls) == 2
+    assert "a TurnRow cannot be read" in caplog.text
+    assert "TurnRow" not in refused.value.response.text
+    assert "Traceback" not in caplog.text
 
 
 ANSWERED: Any = {"model": "openai:answer-only", "input": "one"}

@@ -70,7 +70,7 @@ def test_a_folder_that_workers_cannot_share_is_told(tmp_path: Path) -> None:
 
 MODEL = "upstream: openai/x, base_url: http://h"
 STORES = {
-    STATE_FILE: f"models: {{a: {{{MODEL}, mode: run}}}}",
+    STATE_FILE: "  required: true\nmodels: {a: {upstream: responses/x, base_url: http://h}}",
     RESPONSES_FILE: f"models: {{a: {{{MODEL}}}}}\nlisten: {{workers: 2}}",
     STORE_FILE: f"models: {{a: {{{MODEL}}}}}\ninspector: {{enabled: true}}",
 }
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_told_with_what_to_do_if_it_is_needed(
     with pytest.raises(ConfigError, match=rf":2: keys\.path: .*{name}: .* move it away"):
         check_start(loaded, {})
     other = next(each for key, each in STORES.items() if key != name)
-    assert check_start(load_text(tmp_path, f"keys: {{path: k.sqlite}}\n{other}\n"), {}) == ()
+    assert check_start(load_text(tmp_path, f"keys:\n  path: k.sqlite\n{other}\n"), {}) == ()
 
 
 def test_what_an_upstream_holds_is_kept_for_keys_only(tmp_path: Path) -> None:

@@ -268,7 +268,8 @@ class Loop:
         end = EndRow(stop.value, self._final.no_answer, pending=self._wanted.pending)
         turn = Row(f"turn {journal.turn}", encode_row(self._save(journal)))
         rows = (turn, Row("end", encode_row(end)))
-        await journal.end(rows, status=RunStatus.DONE, stop=stop.value)
+        status = RunStatus.CLIENT if self._wanted.pending else RunStatus.DONE
+        await journal.end(rows, status=status, stop=stop.value)
 
     def _restore(self, journal: RunJournal) -> None:
         """Take up the state that the rows describe."""

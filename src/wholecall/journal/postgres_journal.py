@@ -35,6 +35,7 @@ from wholecall.journal.postgres_server import (
     migrate,
 )
 from wholecall.journal.run_journal import (
+    ANSWERED,
     COLUMNS,
     LEASE,
     MOST_ASKED,
@@ -77,8 +78,8 @@ ON CONFLICT DO NOTHING
 _SELECT_RUN = f"SELECT {COLUMNS}, plan FROM wholecall.runs WHERE id = %s"  # noqa: S608 - only our own words
 _OWNED = """
 SELECT id FROM wholecall.runs WHERE id = %(id)s AND epoch = %(epoch)s
-    AND (status NOT IN ('done', 'failed', 'cancelled', 'broken') OR status = %(status)s::text)
-    FOR NO KEY UPDATE
+    AND (status NOT IN ('done', 'failed', 'cancelled', 'broken', 'client')
+        OR status = %(status)s::text) FOR NO KEY UPDATE
 """
 """Locks the run: no other worker can take it over before the rows are committed. One that is over
 stays so; only the change that ended it may be made again."""
@@ -124,7 +125,8 @@ SELECT (SELECT count(*) FROM owned), (SELECT count(*) FROM written)
 _WRITE_ALL = """
 WITH owned AS (
     SELECT id, epoch FROM wholecall.runs WHERE id = ANY(%(runs)s)
-    AND status NOT IN ('done', 'failed', 'cancelled', 'broken') ORDER BY id FOR NO KEY UPDATE)
+    AND status NOT IN ('done', 'failed', 'cancelled', 'broken', 'client')
+    ORDER BY id FOR NO KEY UPDATE)
 INSERT INTO wholecall.rows (run, key, epoch, at, body)
 SELECT owned.id, new.key, owned.epoch, %(now)s, new.body FROM owned
 JOIN unnest(%(runs)s::text[], %(epochs)s::integer[], %(keys)s::text[], %(bodies)s::bytea[])
@@ -143,7 +145,7 @@ ORDER BY created LIMIT %(most)s FOR NO KEY UPDATE SKIP LOCKED
 _DELETE_DUE = """
 DELETE FROM wholecall.runs WHERE id IN (
     SELECT id FROM wholecall.runs WHERE due > 0 AND due < %s
-    AND status NOT IN ('waiting', 'client') LIMIT %s FOR UPDATE SKIP LOCKED)
+    AND status <> 'waiting' LIMIT %s FOR UPDATE SKIP LOCKED)
 """
 _LOCK_RUN = "SELECT 1 FROM wholecall.runs WHERE id = %s FOR NO KEY UPDATE"
 _LIST_ASKED = f"""
@@ -214,7 +216,7 @@ class PostgresJournal(JournalStore):
         )
 
         def change(database: Any) -> Claim:
-            taken = _find_taken(database, run.id, handles=handles)
+            taken = self._find_taken(database, run.id, handles=handles)
             found = None if taken is None else self._claim(database, taken)
             if found is not None and found.run == fresh:
                 return Claim(ClaimState.NEW, fresh)  # the answer to its commit was lost
@@ -227,7 +229,7 @@ class PostgresJournal(JournalStore):
                 database.execute(query, (list(handles),))
                 self._replace(database, found)
             _insert_run(database, fresh, handles=handles)
-            self._mine.add(run.id)
+            self._take_in(database, run.id)
             return Claim(ClaimState.NEW, fresh)
 
         return self._submit(change)
@@ -324,30 +326,6 @@ class PostgresJournal(JournalStore):
 
     # ── Claims ──────────────────────────────────────────────────────────────────────
 
-    def _claim(self, database: Any, id: str) -> Claim | None:
-        run = self._lock_run(database, id)
-        if run is None:
-            return None
-        rows = self._read_rows(database, id)
-        if run.status in OVER:
-            return Claim(ClaimState.OVER, run, rows)
-        if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
-            return Claim(ClaimState.BUSY, run, rows)
-        taken = run._replace(
-            owner=self.worker,
-            epoch=run.epoch + 1,
-            status=RunStatus.RUNNING,
-            touched=self._clock(),
-            stop="",
-        )
-        database.execute(
-            "UPDATE wholecall.runs SET owner = %s, epoch = %s, status = 'running', touched = %s, "
-            "stop = '' WHERE id = %s",
-            (taken.owner, taken.epoch, taken.touched, id),
-        )
-        self._mine.add(id)
-        return Claim(ClaimState.TAKEN, taken, rows, run.owner)
-
     def _lock_run(self, database: Any, id: str) -> RunRow | None:
         row = database.execute(f"{_SELECT_RUN} FOR NO KEY UPDATE", (id,)).fetchone()
         return None if row is None else make_run(row)
@@ -390,7 +368,7 @@ class PostgresJournal(JournalStore):
             "status": None if status is None else status.value,
             "stop": hide_forms(stop),
             "owner": self.worker if status is RunStatus.RUNNING else "",
-            "over": status in OVER,
+            "over": status in ANSWERED,
             "due": now + self._kept_seconds,
         }
 
@@ -551,14 +529,6 @@ class PostgresJournal(JournalStore):
         if database is not None:
             with suppress(self._driver.Error):
                 database.close()
-
-
-def _find_taken(database: Any, id: str, *, handles: Sequence[str]) -> str | None:
-    query = "SELECT run FROM wholecall.handles WHERE name = ANY(%s) LIMIT 1"
-    found = database.execute(query, (list(handles),)).fetchone() if handles else None
-    if found is None:
-        found = database.execute("SELECT id FROM wholecall.runs WHERE id = %s", (id,)).fetchone()
-    return None if found is None else str(found[0])
 
 
 def _insert_run(database: Any, run: RunRow, *, handles: Sequence[str]) -> None:

@@ -99,6 +99,8 @@ class RunStatus(enum.Enum):
 
 
 OVER = frozenset({RunStatus.DONE, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.BROKEN})
+ANSWERED = OVER | {RunStatus.CLIENT}
+"""Nothing is appended any more. What the client returns begins another run, which continues it."""
 
 
 class RunRow(NamedTuple):
@@ -121,11 +123,16 @@ class RunRow(NamedTuple):
     plan: bytes = b""
 
 
+def _to_bytes(body: bytes | memoryview | str) -> bytes:
+    """Return a body. SQLite returns a text if a hand has changed it."""
+    return body.encode() if isinstance(body, str) else bytes(body)
+
+
 def make_run(row: Sequence[Any]) -> RunRow:
     """Make a run of the columns of a store; `ValueError` if its status is none."""
     run = RunRow(*row)
     status, background = RunStatus(run.status), bool(run.background)
-    return run._replace(status=status, background=background, plan=bytes(run.plan))
+    return run._replace(status=status, background=background, plan=_to_bytes(run.plan))
 
 
 COLUMNS = "id, key_id, model, status, owner, epoch, created, touched, due, stop, background"
@@ -158,7 +165,7 @@ class Claim(NamedTuple):
 
     def keeps_handles(self, now: float) -> bool:
         """Return True if an equal request must not begin anew yet: what had begun would repeat."""
-        if self.run.status is RunStatus.DONE or not self.has_begun:
+        if self.run.status in (RunStatus.DONE, RunStatus.CLIENT) or not self.has_begun:
             return False
         return self.state is not ClaimState.OVER or now - self.run.touched < REFUSED_SECONDS
 
@@ -362,13 +369,7 @@ class JournalStore(Protocol):
 
     def find(self, handle: str) -> Future[str | None]:
         """Return the id of the run that a handle leads to."""
-
-        def read(database: Any) -> str | None:
-            query = "SELECT run FROM wholecall.handles WHERE name = ?"
-            found = self._execute(database, query, handle).fetchone()
-            return None if found is None else str(found[0])
-
-        return self._submit(read)
+        return self._submit(lambda database: self._find_handle(database, handle))
 
     def load(self, id: str) -> Future[Claim | None]:
         """Read a run and its rows, without a claim."""
@@ -377,7 +378,7 @@ class JournalStore(Protocol):
             run = self._read_run(database, id)
             if run is None:
                 return None
-            state = ClaimState.OVER if run.status in OVER else ClaimState.BUSY
+            state = ClaimState.OVER if run.status in ANSWERED else ClaimState.BUSY
             return Claim(state, run, self._read_rows(database, id))
 
         return self._submit(read)
@@ -404,7 +405,7 @@ class JournalStore(Protocol):
         def read(database: Any) -> list[AskedCall]:
             found = self._read_asked(database, key_id)
             return [
-                AskedCall(make_run(run), Row(key, bytes(body), epoch), at)
+                AskedCall(make_run(run), Row(key, _to_bytes(body), epoch), at)
                 for key, body, epoch, at, *run in found
             ]
 
@@ -428,6 +429,11 @@ class JournalStore(Protocol):
     def delete(self, id: str) -> Future[bool]:
         """Forget a run, its rows, frames and handles. Its owner is fenced."""
         query = "DELETE FROM wholecall.runs WHERE id = ?"
+        return self._submit(lambda database: self._execute(database, query, id).rowcount == 1)
+
+    def finish(self, id: str) -> Future[bool]:
+        """End a run that waited for the client's own calls; False if it did not."""
+        query = "UPDATE wholecall.runs SET status = 'done' WHERE id = ? AND status = 'client'"
         return self._submit(lambda database: self._execute(database, query, id).rowcount == 1)
 
     def let_go(self, id: str) -> None:
@@ -490,7 +496,7 @@ class JournalStore(Protocol):
         def read(database: Any) -> bytes | None:
             query = "SELECT body FROM wholecall.rows WHERE run = ? AND key = ?"
             found = self._execute(database, query, id, key).fetchone()
-            return None if found is None else bytes(found[0])
+            return None if found is None else _to_bytes(found[0])
 
         return self._submit(read)
 
@@ -515,7 +521,7 @@ class JournalStore(Protocol):
                 "SELECT body FROM wholecall.frames WHERE run = ? AND number >= ? ORDER BY number"
             )
             found = self._execute(database, query, id, start)
-            bodies = tuple(bytes(body) for (body,) in found)
+            bodies = tuple(_to_bytes(body) for (body,) in found)
             return None if run is None else StoredFrames(run._replace(plan=b""), bodies)
 
         return self._submit(read)
@@ -551,6 +557,43 @@ class JournalStore(Protocol):
 
     # ── Parts of changes, in the store's thread ─────────────────────────────────────
 
+    def _claim(self, database: Any, id: str) -> Claim | None:
+        run = self._lock_run(database, id)
+        if run is None:
+            return None
+        rows = self._read_rows(database, id)
+        if run.status in ANSWERED:
+            return Claim(ClaimState.OVER, run, rows)
+        if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
+            return Claim(ClaimState.BUSY, run, rows)
+        epoch, now = run.epoch + 1, self._clock()
+        query = (
+            "UPDATE wholecall.runs SET owner = ?, epoch = ?, status = 'running', touched = ?, "
+            "stop = '' WHERE id = ?"
+        )
+        self._execute(database, query, self.worker, epoch, now, id)
+        self._take_in(database, id)
+        status, owner = RunStatus.RUNNING, self.worker
+        taken = run._replace(owner=owner, epoch=epoch, status=status, touched=now, stop="")
+        return Claim(ClaimState.TAKEN, taken, rows, run.owner)
+
+    def _take_in(self, database: Any, id: str) -> None:  # noqa: ARG002 - some need it
+        """Work on a run."""
+        self._mine.add(id)
+
+    def _find_handle(self, database: Any, name: str) -> str | None:
+        query = "SELECT run FROM wholecall.handles WHERE name = ?"
+        found = self._execute(database, query, name).fetchone()
+        return None if found is None else str(found[0])
+
+    def _find_taken(self, database: Any, id: str, *, handles: Sequence[str]) -> str | None:
+        """Return the run that has one of these names."""
+        for name in handles:
+            run = self._find_handle(database, name)
+            if run is not None:
+                return run
+        return None if self._read_run(database, id) is None else id
+
     def _read_run(self, database: Any, id: str) -> RunRow | None:
         query = f"SELECT {COLUMNS}, plan FROM wholecall.runs WHERE id = ?"  # noqa: S608 - only our own words
         row = self._execute(database, query, id).fetchone()
@@ -559,7 +602,7 @@ class JournalStore(Protocol):
     def _read_rows(self, database: Any, id: str) -> tuple[Row, ...]:
         query = "SELECT key, body, epoch FROM wholecall.rows WHERE run = ? ORDER BY number"
         found = self._execute(database, query, id)
-        return tuple(Row(key, bytes(body), epoch) for key, body, epoch in found)
+        return tuple(Row(key, _to_bytes(body), epoch) for key, body, epoch in found)
 
     def _release(self, database: Any, id: str) -> bool:
         """Make a run READY if it waits."""
@@ -577,12 +620,12 @@ class JournalStore(Protocol):
     def _work(self) -> None:
         """Make the changes until the store is closed."""
 
-    def _claim(self, database: Any, id: str) -> Claim | None:
-        """Take a run over if that is allowed."""
-
     def _lock_run(self, database: Any, id: str) -> RunRow | None:
         """Read a run that no one else changes before the commit."""
         return self._read_run(database, id)
+
+    def _is_at_work(self, database: Any, run: RunRow) -> bool:
+        """Return True if the owner of a run is alive."""
 
     def _read_asked(self, database: Any, key_id: str | None) -> Sequence[Sequence[Any]]:
         """Read questions: key, body, epoch, time, and the run without its plan."""
@@ -623,6 +666,9 @@ class RunJournal:
         self.parks = False
         """True if a call that needs approval ends the run, which waits in the store. Otherwise the
         answer is awaited here."""
+        end = self.restored.end
+        self.answered = RunStatus.CLIENT if end is not None and end.pending else RunStatus.DONE
+        """The status of the run when it has its answer."""
         self.request_id = ""
         """Of the request that began the run, for the people who are asked."""
         self._failure: BaseException | None = None
@@ -752,7 +798,7 @@ class RunJournal:
     async def end(self, rows: Sequence[Row], *, status: RunStatus, stop: str = "") -> None:
         """Append the last rows and end the run, in one change."""
         self.check()
-        run, now = self.run, status if self.closes else None
+        run, now, self.answered = self.run, status if self.closes else None, status
         written = self._store.append(run.id, rows, epoch=run.epoch, status=now, stop=stop)
         await asyncio.wrap_future(written)
 

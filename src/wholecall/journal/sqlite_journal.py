@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from wholecall.errors import Fenced
 from wholecall.journal.journal_rows import Row
 from wholecall.journal.run_journal import (
+    ANSWERED,
     COLUMNS,
     LEASE,
     MOST_ASKED,
@@ -103,7 +104,7 @@ _INSERT_RUN = f"INSERT INTO runs ({COLUMNS}, plan) VALUES ({', '.join('?' * 12)}
 _INSERT = "INSERT INTO rows (run, key, epoch, at, body) VALUES (?, ?, ?, ?, ?)"
 _FIND_OWNED = """
 SELECT id, epoch FROM runs WHERE id IN (SELECT value FROM json_each(?))
-AND status NOT IN ('done', 'failed', 'cancelled', 'broken')
+AND status NOT IN ('done', 'failed', 'cancelled', 'broken', 'client')
 """
 _T = TypeVar("_T")
 
@@ -142,7 +143,7 @@ class SqliteJournal(JournalStore):
         """
 
         def change(database: sqlite3.Connection) -> Claim:
-            taken = _find_taken(database, run.id, handles=handles)
+            taken = self._find_taken(database, run.id, handles=handles)
             found = None if taken is None else self._claim(database, taken)
             if found is not None and (found.state is ClaimState.BUSY or not bare):
                 return found
@@ -191,7 +192,7 @@ class SqliteJournal(JournalStore):
         """
 
         def change(database: sqlite3.Connection) -> bool:
-            found = {_find_handle(database, name) for name in handles}
+            found = {self._find_handle(database, name) for name in handles}
             if not found <= {None, id}:
                 return False
             database.executemany(
@@ -252,27 +253,6 @@ class SqliteJournal(JournalStore):
             (self._locks / self.worker).unlink()
 
     # ── Claims ──────────────────────────────────────────────────────────────────────
-
-    def _claim(self, database: sqlite3.Connection, id: str) -> Claim | None:
-        run = self._read_run(database, id)
-        if run is None:
-            return None
-        rows = self._read_rows(database, id)
-        if run.status in OVER:
-            return Claim(ClaimState.OVER, run, rows)
-        if run.status is RunStatus.RUNNING and self._is_at_work(database, run):
-            return Claim(ClaimState.BUSY, run, rows)
-        epoch, now = run.epoch + 1, self._clock()
-        database.execute(
-            "UPDATE runs SET owner = ?, epoch = ?, status = 'running', touched = ?, stop = '' "
-            "WHERE id = ?",
-            (self.worker, epoch, now, id),
-        )
-        self._take_in(database, id)
-        taken = run._replace(
-            owner=self.worker, epoch=epoch, status=RunStatus.RUNNING, touched=now, stop=""
-        )
-        return Claim(ClaimState.TAKEN, taken, rows, run.owner)
 
     def _execute(self, database: sqlite3.Connection, query: str, *values: Any) -> sqlite3.Cursor:
         return database.execute(query.replace("wholecall.", ""), values)
@@ -352,7 +332,7 @@ class SqliteJournal(JournalStore):
         now = self._clock()
         if status is RunStatus.WAITING and database.execute(_WAS_DECIDED, (id,)).fetchone():
             status, stop = RunStatus.READY, ""
-        over = status in OVER
+        over = status in ANSWERED
         query = "SELECT max(until) FROM handles WHERE run = ?"
         (until,) = database.execute(query, (id,)).fetchone()
         due = max(now + self._kept_seconds, until or 0.0)
@@ -363,9 +343,8 @@ class SqliteJournal(JournalStore):
             (status.value, hide_forms(stop), owner, now, over, due, id),
         )
         if over:
-            query = "DELETE FROM runs WHERE due > 0 AND due < ? AND status NOT IN (?, ?)"
-            waits = (RunStatus.WAITING.value, RunStatus.CLIENT.value)
-            database.execute(query, (now, *waits))
+            query = "DELETE FROM runs WHERE due > 0 AND due < ? AND status <> 'waiting'"
+            database.execute(query, (now,))
 
     # ── The thread ──────────────────────────────────────────────────────────────────
 
@@ -485,25 +464,11 @@ def _identify(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _find_handle(database: sqlite3.Connection, name: str) -> str | None:
-    found = database.execute("SELECT run FROM handles WHERE name = ?", (name,)).fetchone()
-    return None if found is None else str(found[0])
-
-
-def _find_taken(database: sqlite3.Connection, id: str, *, handles: Sequence[str]) -> str | None:
-    for name in handles:
-        run = _find_handle(database, name)
-        if run is not None:
-            return run
-    found = database.execute("SELECT id FROM runs WHERE id = ?", (id,)).fetchone()
-    return None if found is None else id
-
-
 def _demand_epoch(database: sqlite3.Connection, id: str, *, epoch: int) -> None:
     row = database.execute("SELECT epoch, status FROM runs WHERE id = ?", (id,)).fetchone()
     if row is None or row[0] != epoch:
         raise Fenced(f"another worker has taken over the run {id!r}")
-    if RunStatus(row[1]) in OVER:
+    if RunStatus(row[1]) in ANSWERED:
         raise Fenced(f"the run {id!r} is over")
 
 

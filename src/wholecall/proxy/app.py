@@ -223,7 +223,7 @@ class ModelApi:
         observers: Observers,
         work: WorkInProgress,
     ) -> None:
-        mixed_tools = MixedTools(stores.state)
+        mixed_tools = MixedTools(stores.runs.find_store)
         inspector = observers.inspector
         self.connections = ClientConnections(work, keep_alive_seconds=limits.keep_alive_seconds)
         self.planner = RequestPlanner(

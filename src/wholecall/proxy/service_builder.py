@@ -327,7 +327,7 @@ class Stores:
     def __init__(self, config: Config, routes: Iterable[ModelRoute]) -> None:
         self.runs = make_runs(config)
         self.state = _open_state(config, routes)
-        """What conversations with tools of both sides need, and who owns what at an upstream."""
+        """Who owns what at an upstream."""
         self.responses = ResponseStore(
             config.responses, blobs=_open_responses(config), owners=ResponseOwners(self.state)
         )
@@ -385,14 +385,8 @@ def _open_responses(config: Config) -> BlobStore | None:
 
 
 def _needs_state(config: Config, routes: Iterable[ModelRoute]) -> bool:
-    """Return True if other processes, or this one after a restart, must know what was begun.
-
-    That is where tools run here, and where an upstream holds what belongs to one of several keys.
-    """
-    keys = needs_keys(config)
-    return any(
-        route.runs_tools or (keys and route.upstream.protocol == RESPONSES) for route in routes
-    )
+    """Return True if an upstream holds what belongs to one of several keys."""
+    return needs_keys(config) and any(route.upstream.protocol == RESPONSES for route in routes)
 
 
 def state_path(config: Config) -> Path:

@@ -21,7 +21,6 @@ from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.client_request import ClientRequest
 from wholecall.proxy.observe.inspector_feed import ApprovalRequests
 from wholecall.proxy.routes.client_route import CHAT_CLIENT
-from wholecall.storage import BlobStore
 from wholecall.upstreams.base import Answer, Upstream
 from wholecall.upstreams.replay import ReplayUpstream
 
@@ -57,7 +56,7 @@ async def turn(
         plan,
         sink,
         watch=unseen(),
-        mixed_tools=MixedTools(BlobStore()),
+        mixed_tools=MixedTools(lambda: None),
         approvals=ApprovalRequests(),
     )
     await handler.run()

@@ -30,7 +30,6 @@ from wholecall.proxy.handlers.run_mode import MixedTools
 from wholecall.proxy.http.api_keys import ANONYMOUS, Key
 from wholecall.proxy.http.client_request import ClientProtocol, ClientRequest
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, MESSAGES_CLIENT, RESPONSES_CLIENT
-from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.replay import ReplayUpstream
@@ -58,7 +57,7 @@ PLANNER = RequestPlanner(
         tools=lambda: [make_tool(look)],
     ),
     responses=ResponseStore(),
-    mixed_tools=MixedTools(BlobStore()),
+    mixed_tools=MixedTools(lambda: None),
     limits=ServerLimits(),
 )
 BODY: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}

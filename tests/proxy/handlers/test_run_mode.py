@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from wholecall.agent.budget import RunLimits
 from wholecall.agent.run import Plan
 from wholecall.agent.turn import sender_for
 from wholecall.events import Call, Ended, Evidence, Released, Text
+from wholecall.journal.run_journal import RunJournal, RunRow
+from wholecall.journal.sqlite_journal import SqliteJournal
 from wholecall.messages import Message, Request, Role, ToolSpec
 from wholecall.proxy.handlers.run_mode import (
     MixedTools,
@@ -22,7 +25,6 @@ from wholecall.proxy.handlers.run_mode import (
     RunMode,
     join_tools,
 )
-from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.tools.toolbox import Toolbox
@@ -80,6 +82,7 @@ async def run(
     brings: tuple[ToolSpec, ...] = (),
     tool: Tool | None = None,
     limits: RunLimits | None = None,
+    journal: RunJournal | None = None,
 ) -> tuple[RunMode, Collected]:
     request = Request(model="m", messages=(Message(Role.USER, (Text("hi"),)),), tools=brings)
     toolbox, joined = join_tools(Toolbox([tool or make_tool(look)]), request)
@@ -95,8 +98,9 @@ async def run(
     owner = Owner(
         key_id="k",
         request_id="r",
-        mixed_tools=MixedTools(BlobStore()),
+        mixed_tools=MixedTools(lambda: None),
         approvals=Approvals(),
+        journal=journal,
     )
     running = RunMode(plan, collected, owner=owner, watch=unseen(), wake=lambda: woken.append(True))
     await running.run()
@@ -139,12 +143,18 @@ async def test_a_run_that_was_stopped_says_so(
 
 
 @in_loop
-async def test_the_clients_calls_get_ids_of_ours_if_something_is_hidden_from_it() -> None:
+async def test_the_clients_calls_get_ids_of_ours_if_something_is_hidden_from_it(
+    tmp_path: Path,
+) -> None:
     ask = ToolSpec("ask")
+    store = SqliteJournal(tmp_path / "runs.sqlite")
     running, collected = await run(calls(("ask", {})), brings=(ask,))
     assert not running.ran
     [alone] = collected.of(Released)
-    running, collected = await run(calls(("look", {"what": "up"}), ("ask", {})), brings=(ask,))
+    journal = RunJournal(store, store.open_run(RunRow("one")).result())
+    both = calls(("look", {"what": "up"}), ("ask", {}))
+    running, collected = await run(both, brings=(ask,), journal=journal)
+    store.close()
     assert running.ran
     [beside] = collected.of(Released)
     assert (alone.call.id, alone.call.name, beside.call.name) == ("c0", "ask", "ask")

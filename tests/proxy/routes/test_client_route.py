@@ -37,7 +37,6 @@ from wholecall.proxy.observe.taps import (
     Reads,
 )
 from wholecall.proxy.routes.client_route import CHAT_CLIENT, ClientRoute
-from wholecall.storage import BlobStore
 from wholecall.tools.function_tool import make_tool
 from wholecall.tools.tool import Tool
 from wholecall.upstreams.replay import Reaction, ReplayUpstream
@@ -110,7 +109,7 @@ class Bench:
         )
         self.models = ModelRoutes([route], tools=lambda: [self._make_tool()])
         self.work, self.runs = WorkInProgress(), DurableRuns(self.open_store)
-        responses, mixed_tools = ResponseStore(), MixedTools(BlobStore())
+        responses, mixed_tools = ResponseStore(), MixedTools(self.runs.find_store)
         handlers = HandlerFactory(
             watch=partial(ExchangeWatch, taps=[self.ends]),
             responses=responses,

@@ -350,3 +350,59 @@ async def test_metrics_tell_of_runs(tmp_path: Path) -> None:
     assert 'wholecall_runs_total{event="began",model="good"} 1.0' in page
     assert 'wholecall_runs_total{event="waiting",model="good"} 1.0' in page
     assert "wholecall_journal_commit_seconds_count" in page
+
+
+# ── Tools of both sides ─────────────────────────────────────────────────────────────
+
+ITEMS = {"type": "function", "name": "list_items", "parameters": {"type": "object"}}
+
+
+def look_up(city: str, unit: str = "C") -> str:
+    """Current weather of a city."""
+    return f"12 {unit} in {city}"
+
+
+@asynccontextmanager
+async def serve_both(folder: Path) -> AsyncIterator[tuple[Served, FaultServer]]:
+    async with FaultServer() as faults:
+        models = {"both": upstream("openai/parallel-calls", faults.base_url, mode="run")}
+        keys = KeysConfig(path=str(folder / "keys.sqlite"))
+        weather = make_tool(look_up, name="get_weather", read_only=True)
+        tools = [weather, make_tool(Mailbox().send_email)]
+        made = make_app(Config(models=models, keys=keys), environ={}, tools=tools)
+        async with proxying(made) as served:
+            yield served, faults
+
+
+@pytest.mark.parametrize("background", [False, True])
+@in_loop
+async def test_a_run_waits_for_the_clients_calls_over_a_restart(
+    tmp_path: Path, *, background: bool
+) -> None:
+    asked = {"model": "both", "input": "Go.", "tools": [ITEMS], "background": background}
+    headers = {"idempotency_key": "once"}
+    async with serve_both(tmp_path) as (served, _):
+        _, made, _ = await served.post("/v1/responses", asked, **headers)
+        if background:
+            done = await until(served, made["id"], status="completed")
+            made = done.model_dump(exclude_none=True)
+        [call] = [item for item in made["output"] if item["type"] == "function_call"]
+        _, listed = await get(served, "?status=client")
+        [waiting] = listed["data"]
+        assert served.proxy.api.background.live == {}
+        assert served.proxy.api.background.runs.live == {}
+        if not background:
+            _, again, _ = await served.post("/v1/responses", asked, **headers)
+            assert [item["call_id"] for item in again["output"] if "call_id" in item] == [
+                call["call_id"]
+            ]
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "one, two"}
+    history = [{"role": "user", "content": "Go."}, call, result]
+    async with serve_both(tmp_path) as (served, faults):
+        body = {"model": "both", "input": history, "tools": [ITEMS]}
+        status, answer, _ = await served.post("/v1/responses", body)
+        assert (status, answer["status"]) == (200, "completed")
+        sent = json.dumps(faults.received[-1].body)
+        assert "12 C in" in sent
+        assert "one, two" in sent
+        assert (await get(served, f"/{waiting['id']}"))[1]["status"] == "done"

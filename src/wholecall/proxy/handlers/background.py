@@ -24,7 +24,7 @@ from wholecall.errors import Fenced, RunFailed, UpstreamError, WholecallError
 from wholecall.events import Reasoning, Text
 from wholecall.journal.journal_rows import decode_row
 from wholecall.journal.run_journal import (
-    OVER,
+    ANSWERED,
     Claim,
     ClaimState,
     JournalStore,
@@ -99,6 +99,8 @@ class FrameSink:
     """No client waits for it."""
     begun = True
     """Its first event was written with the run."""
+    answered: Callable[[], RunStatus] = staticmethod(lambda: RunStatus.DONE)
+    """Returns the status of the run if the response is good."""
 
     def add_headers(self, headers: RawHeaders) -> None:
         """Headers of an upstream's answer say nothing about a run of many."""
@@ -131,7 +133,7 @@ class FrameSink:
         """Commit the rest, and end the run in the same change."""
         end = find_response(b"".join(self._pending))
         good = end is not None and msgspec.json.decode(end).get("status") in _GOOD
-        status = RunStatus.DONE if good else RunStatus.FAILED
+        status = self.answered() if good else RunStatus.FAILED
         with suppress(Fenced):  # another worker has the run, or it was cancelled
             await asyncio.wrap_future(self._append(status))
         self.changed.set()
@@ -246,7 +248,7 @@ def write_state(run: RunRow, frames: bytes) -> bytes:
     head = read_head(run, frames)
     if run.status is RunStatus.CANCELLED:
         return dump(write_response(head, [], status="cancelled"))
-    if run.status in OVER:
+    if run.status in ANSWERED:
         error = {"code": "server_error", "message": run.stop or "it ended without a word"}
         return dump(write_response(head, [], status="failed", error=error))
     return dump(write_response(head, []))
@@ -341,6 +343,7 @@ class BackgroundResponses:
                 clock=self.clock,
             )
             sink = FrameSink(store, run, sent=len(sent))
+            sink.answered = lambda: journal.answered
             resumed = read_stream(sent) if sent else None
             planned = msgspec.structs.replace(plan, head=head, resumed=resumed)
             handler = self.make_handler(planned, sink, watch=watch)
@@ -394,7 +397,7 @@ class BackgroundResponses:
         if found is None or not found.run.background:
             return None
         run = found.run
-        over = run.status in OVER
+        over = run.status in ANSWERED
         if over and self.clock() - run.touched > self.responses.settings.kept_seconds:
             return None
         state, items = await self.show(id), _read_items(run)
@@ -418,7 +421,7 @@ class BackgroundResponses:
                 sent = more or sent
                 sink.put(trim(more))
                 await sink.flush()
-                if read.run.status in OVER:
+                if read.run.status in ANSWERED:
                     break
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), _POLL)
@@ -452,7 +455,7 @@ class BackgroundResponses:
 async def cancel_run(store: JournalStore, id: str) -> bool:
     """End a run that is not over, and the stream of its response if it has one."""
     read = await asyncio.wrap_future(store.read_frames(id))
-    if read is None or read.run.status in OVER:
+    if read is None or read.run.status in ANSWERED:
         return False
     sent = b"".join(read.bodies)
     end = [make_failure(read_head(read.run, sent), sent, failure=_CANCELLED)] if sent else []

@@ -231,7 +231,7 @@ _INTERRUPTED = (
     "your word: {begun}. To run all of it anew, send the request with another Idempotency-Key, or "
     "again in two minutes; to continue a run, send its Idempotency-Key"
 )
-_FINAL = frozenset({RunStatus.DONE, RunStatus.CANCELLED})
+_FINAL = frozenset({RunStatus.DONE, RunStatus.CLIENT, RunStatus.CANCELLED})
 _COUNT_SECONDS = 1.0
 _AWAY = "the journal of runs cannot be used; the log says why"
 _KEPT_HEADERS = (TOOLS_HEADER, "x-wholecall-events")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
+import hashlib
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
@@ -22,8 +22,8 @@ from wholecall.agent.run_events import (
     ToolReported,
 )
 from wholecall.events import Call
-from wholecall.journal.journal_rows import encode_row, read_messages, write_messages
-from wholecall.journal.run_journal import RunJournal
+from wholecall.journal.journal_rows import BrokenRow, read_call, restore
+from wholecall.journal.run_journal import JournalStore, RunJournal
 from wholecall.messages import (
     CallResult,
     Message,
@@ -34,7 +34,7 @@ from wholecall.messages import (
 )
 from wholecall.proxy.handlers.response_writer import ResponseWriter, RunView
 from wholecall.proxy.observe.taps import ExchangeWatch, RunOpened
-from wholecall.storage import BlobStore
+from wholecall.storage import KEPT_SECONDS, StoreFailed
 from wholecall.tools.toolbox import Toolbox
 
 _BETWEEN_CHUNKS = (ToolReported, ToolEnded, ApprovalAsked, ElicitationAsked)
@@ -134,9 +134,10 @@ class RunMode:
 
     async def _hand_over(self, result: RunResult) -> tuple[Call, ...]:
         """The client's calls. What it does not see of the run is kept until it comes back."""
-        if not result.pending or not result.ended:
+        journal, owner = self._journal, self._owner
+        if journal is None or not result.pending or not result.ended:
             return result.pending
-        return await self._owner.mixed_tools.keep(self._owner.key_id, result)
+        return await owner.mixed_tools.keep(owner.key_id, result, run=journal.run.id)
 
 
 # ── Mixed tools ────────────────────────────────────────────────────────────────────────
@@ -157,50 +158,70 @@ class RunMode:
 #     tool       the client's results   tool       all results, in call order
 #     user …                            user …
 #
-# What is kept is found by the ids of the client's calls, which clients send back as they got them.
-# They are made here, random and long: a provider counts its ids (`call_0`) and gives the same ones
-# to others. It must also be the same key that asks.
-#
-# It is kept in a file, because the client may come back after a restart, and because several
-# processes may serve one conversation. Results can be large (a quarter of a megabyte each), so they
-# cannot travel in the ids themselves.
+# What is kept are the rows of the run, which waits for the client: no task and no memory is held,
+# and any worker continues the conversation. They are found by the ids of the client's calls, which
+# clients send back as they got them. A provider counts its ids (`call_0`) and gives the same ones
+# to others, so these are made of the run's id and the call's: a resend is answered with the same
+# ones. It must also be the same key that asks.
 
 
 _PREFIX = "call_wc_"
+_UNREADABLE = "what the proxy keeps of this conversation cannot be read"
 
 
-def make_call_id() -> str:
+def make_call_id(run: str, call_id: str) -> str:
     """An id by which a call of the client's is recognised when it comes back."""
-    return f"{_PREFIX}{secrets.token_hex(16)}"
+    return f"{_PREFIX}{hashlib.sha256(f'{run} {call_id}'.encode()).hexdigest()[:32]}"
+
+
+def _name_handle(key_id: str, call_id: str) -> str:
+    return f"call {key_id} {call_id}"
 
 
 class MixedTools:
-    """Keeps what clients do not see, and puts their histories together again."""
+    """Finds the runs that wait for their clients, and puts the histories together again."""
 
-    def __init__(self, blobs: BlobStore) -> None:
-        self._blobs = blobs
+    def __init__(self, find_store: Callable[[], JournalStore | None]) -> None:
+        """`find_store` returns the journal of the runs; None if there is none yet."""
+        self._find_store = find_store
 
-    async def keep(self, key_id: str, result: RunResult) -> tuple[Call, ...]:
-        """Keep the turns of a run; the client's calls under the ids that it gets to see."""
-        ids = {call.id: make_call_id() for call in result.pending}
-        text = encode_row(write_messages(_rename(result.messages, ids)))
-        names = tuple(f"{key_id} {id}" for id in ids.values())
-        await asyncio.to_thread(self._blobs.put, names, text)
-        return tuple(replace(call, id=ids[call.id]) for call in result.pending)
+    async def keep(self, key_id: str, result: RunResult, *, run: str) -> tuple[Call, ...]:
+        """Let the client's calls lead to their run; return them under the ids that it gets to
+        see."""
+        calls = tuple(replace(call, id=make_call_id(run, call.id)) for call in result.pending)
+        store = self._find_store()
+        if store is not None:
+            names = [_name_handle(key_id, call.id) for call in calls]
+            until = time.time() + KEPT_SECONDS
+            await asyncio.wrap_future(store.add_handles(run, names, until=until))
+        return calls
 
     async def restore(self, key_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the history with the stored turns. Other messages stay as they came.
 
         Raise `StoreFailed` if that is unknown: without it a tool could run a second time.
         """
-        wanted = {id: f"{key_id} {id}" for message in messages for id in _own_ids(message)}
-        if not wanted:
+        ids = [id for message in messages for id in _own_ids(message)]
+        store = self._find_store() if ids else None
+        if store is None:
             return messages
-        kept = await asyncio.to_thread(self._blobs.find, tuple(wanted.values()))
-        with self._blobs.decoding():
-            turns = {text: read_messages(json.loads(text)) for text in kept.values()}
-        found = {id: turns[kept[name]] for id, name in wanted.items() if name in kept}
+        runs = [await asyncio.wrap_future(store.find(_name_handle(key_id, id))) for id in ids]
+        turns = {run: await _read_turns(store, run) for run in set(runs) if run is not None}
+        found = {id: turns[run] for id, run in zip(ids, runs, strict=True) if run is not None}
         return tuple(_splice(messages, found))
+
+
+async def _read_turns(store: JournalStore, run: str) -> tuple[Message, ...]:
+    """Return the messages of a run, which does not wait any more."""
+    await asyncio.wrap_future(store.finish(run))
+    claim = await asyncio.wrap_future(store.load(run))
+    try:
+        restored = restore(() if claim is None else claim.rows)
+    except BrokenRow as error:
+        raise StoreFailed(_UNREADABLE, why=f"{_UNREADABLE}: {run}: {error}") from error
+    pending = [] if restored.end is None else map(read_call, restored.end.pending)
+    ids = {call.id: make_call_id(run, call.id) for call in pending}
+    return tuple(_rename(restored.messages, ids))
 
 
 def _rename(messages: Iterable[Message], ids: Mapping[str, str]) -> Iterator[Message]:
