@@ -428,6 +428,11 @@ def one_turn(*steps: Step, reason: str | None = "tool_calls") -> tuple[Answers, 
     return exactly(*steps, FinishWith(reason), Terminate())
 
 
+def corrected(wrong: ScriptAnswer, right: ToolRun) -> tuple[Answers, ...]:
+    """A wrong answer; after feedback the model makes the right call."""
+    return ((wrong,), (calls(right),), (FINAL,))
+
+
 def exactly(*steps: Step) -> tuple[Answers, ...]:
     """The same with an end of its own, or none."""
     return ((ScriptAnswer(steps=steps),), (FINAL,))

@@ -197,7 +197,7 @@ def settle_choice(choice: Choice, tools: Sequence[ToolSpec], *, protocol: str) -
             return names.find(FUNCTION, tool)
         return names.get(tool.type, tool.name, namespace=tool.server) or tool
 
-    return _rechoose(choice, map(settle, choice.tools))
+    return restrict(choice.mode, map(settle, choice.tools), parallel=choice.parallel)
 
 
 def express_choice(choice: Choice, kinds: Mapping[str, ToolKind]) -> Choice:
@@ -207,8 +207,4 @@ def express_choice(choice: Choice, kinds: Mapping[str, ToolKind]) -> Choice:
         kind = kinds.get(tool) if isinstance(tool, str) else None
         return tool if kind is None else Special(kind.type, kind.name, kind.namespace)
 
-    return _rechoose(choice, map(express, choice.tools))
-
-
-def _rechoose(choice: Choice, tools: Iterable[Tool]) -> Choice:
-    return restrict(choice.mode, tools, parallel=choice.parallel)
+    return restrict(choice.mode, map(express, choice.tools), parallel=choice.parallel)

@@ -31,6 +31,7 @@ from wholecall.faults.script import (
     answer,
     call,
     calls,
+    corrected,
     later,
     one_turn,
     open_call,
@@ -46,7 +47,7 @@ _DEEP = '{"path": ' + "[" * 300 + "]" * 300 + "}"
 
 def _then(right: ToolRun, wrong: ToolRun, *, text: str | None = None) -> tuple[Answers, ...]:
     """A wrong call; after feedback the model makes the right one."""
-    return ((answer(*call(wrong, text=text)),), (calls(right),), (FINAL,))
+    return corrected(answer(*call(wrong, text=text)), right)
 
 
 _WIRE = (
@@ -190,7 +191,7 @@ _SCHEMA = (
         name="extra-parameter",
         sentence="A parameter came that the tool does not have, and its schema lets it pass.",
         # Some clients make all schemas strict: then it is refused, and the model corrects it.
-        turns=((calls(_MOODY),), (calls(OSLO),), (FINAL,)),
+        turns=corrected(calls(_MOODY), OSLO),
         expected=Expected(runs=(OSLO,), instead=(_MOODY,)),
     ),
     Scenario(
@@ -208,7 +209,7 @@ _SCHEMA = (
     Scenario(
         name="unknown-and-known",
         sentence="One call of an unknown tool, one of a known; only the known one runs.",
-        turns=((calls(ToolRun("send_mail", MAIL.arguments), OSLO),), (calls(MAIL),), (FINAL,)),
+        turns=corrected(calls(ToolRun("send_mail", MAIL.arguments), OSLO), MAIL),
         expected=Expected(runs=(OSLO, MAIL), first=(OSLO,)),
     ),
 )
@@ -330,6 +331,10 @@ def _say(text: str, reason: str = "stop") -> ScriptAnswer:
     return answer(*(Say(piece) for piece in split(text, 7)), reason=reason)
 
 
+def _said(text: str) -> tuple[Answers, ...]:
+    return ((_say(text),), (FINAL,))
+
+
 def _envelope(run: ToolRun) -> str:
     return json.dumps({"name": run.tool, "arguments": run.arguments})
 
@@ -351,56 +356,47 @@ TEXT_SCENARIOS = (
     Scenario(
         name="text-tagged-json",
         sentence="The call stands in the text, as JSON between `<tool_call>` tags.",
-        turns=((_say(f"<tool_call>\n{_envelope(MAIL)}\n</tool_call>"),), (FINAL,)),
+        turns=_said(f"<tool_call>\n{_envelope(MAIL)}\n</tool_call>"),
         expected=runs(MAIL),
     ),
     Scenario(
         name="text-two-calls",
         sentence="Two calls stand in the text, with prose before them.",
-        turns=(
-            (
-                _say(
-                    "Let me write to both.\n"
-                    f"<tool_call>{_envelope(MAIL)}</tool_call>\n"
-                    f"<tool_call>{_envelope(OTHER_MAIL)}</tool_call>"
-                ),
-            ),
-            (FINAL,),
+        turns=_said(
+            "Let me write to both.\n"
+            f"<tool_call>{_envelope(MAIL)}</tool_call>\n"
+            f"<tool_call>{_envelope(OTHER_MAIL)}</tool_call>"
         ),
         expected=runs(MAIL, OTHER_MAIL),
     ),
     Scenario(
         name="text-xml",
         sentence="The call stands in the text, in Qwen3-Coder's XML.",
-        turns=((_say(_XML),), (FINAL,)),
+        turns=_said(_XML),
         expected=runs(MAIL),
     ),
     Scenario(
         name="text-invoked",
         sentence="The call stands in the text, as Anthropic's older models wrote it.",
-        turns=((_say(_INVOKED),), (FINAL,)),
+        turns=_said(_INVOKED),
         expected=runs(MAIL),
     ),
     Scenario(
         name="text-mistral",
         sentence="The call stands in the text, behind Mistral's `[TOOL_CALLS]`.",
-        turns=((_say(f"[TOOL_CALLS] [{_envelope(MAIL)}]"),), (FINAL,)),
+        turns=_said(f"[TOOL_CALLS] [{_envelope(MAIL)}]"),
         expected=runs(MAIL),
     ),
     Scenario(
         name="text-bare-json",
         sentence="The whole text is the call, as JSON.",
-        turns=((_say(_envelope(MAIL)),), (FINAL,)),
+        turns=_said(_envelope(MAIL)),
         expected=runs(MAIL),
     ),
     Scenario(
         name="text-truncated",
         sentence="The call in the text is cut by the output limit.",
-        turns=(
-            (_say(f"<tool_call>\n{_envelope(FILE)[:-12]}", "length"),),
-            (calls(SHORT_FILE),),
-            (FINAL,),
-        ),
+        turns=corrected(_say(f"<tool_call>\n{_envelope(FILE)[:-12]}", "length"), SHORT_FILE),
         expected=later(SHORT_FILE),
     ),
     Scenario(

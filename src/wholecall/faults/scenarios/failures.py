@@ -34,6 +34,7 @@ from wholecall.faults.script import (
     answer,
     call,
     calls,
+    corrected,
     cut_call,
     exactly,
     forms,
@@ -57,63 +58,54 @@ _AT_THE_LIMIT = (
     Scenario(
         name="truncated-after-member",
         sentence="The output limit cuts the arguments behind a member; closed, they would fit.",
-        turns=(
-            (answer(*cut_call(FILE, '"notes.txt"'), reason="length"),),
-            (calls(SHORT_FILE),),
-            (FINAL,),
-        ),
+        turns=corrected(answer(*cut_call(FILE, '"notes.txt"'), reason="length"), SHORT_FILE),
         expected=later(SHORT_FILE),
     ),
     Scenario(
         name="truncated-in-string",
         sentence="The output limit cuts the arguments inside of a string.",
-        turns=((answer(*_IN_STRING, reason="length"),), (calls(SHORT_FILE),), (FINAL,)),
+        turns=corrected(answer(*_IN_STRING, reason="length"), SHORT_FILE),
         expected=later(SHORT_FILE),
     ),
     Scenario(
         name="truncated-before-first-byte",
         sentence="The output limit cuts a call before its arguments began; `{}` would fit.",
-        turns=((answer(Begin(name="list_items"), reason="length"),), (calls(MAIL),), (FINAL,)),
+        turns=corrected(answer(Begin(name="list_items"), reason="length"), MAIL),
         expected=later(MAIL),
     ),
     Scenario(
         name="truncated-second-call",
         sentence="The output limit cuts the second of two calls; the first is whole and runs.",
-        turns=(
-            (answer(*call(MAIL), *cut_call(FILE, "hello wor", number=1), reason="length"),),
-            (calls(SHORT_FILE),),
-            (FINAL,),
+        turns=corrected(
+            answer(*call(MAIL), *cut_call(FILE, "hello wor", number=1), reason="length"), SHORT_FILE
         ),
         expected=Expected(runs=(MAIL, SHORT_FILE), first=(MAIL,)),
     ),
     Scenario(
         name="truncated-but-stop",
         sentence="The arguments are cut, and the finish reason says `stop`.",
-        turns=((answer(*_IN_STRING, Seal(), reason="stop"),), (calls(SHORT_FILE),), (FINAL,)),
+        turns=corrected(answer(*_IN_STRING, Seal(), reason="stop"), SHORT_FILE),
         expected=later(SHORT_FILE),
         forms=TEXTUAL,
     ),
     Scenario(
         name="truncated-but-tool-calls",
         sentence="The arguments are cut, and the finish reason says `tool_calls`.",
-        turns=((answer(*_IN_STRING, Seal()),), (calls(SHORT_FILE),), (FINAL,)),
+        turns=corrected(answer(*_IN_STRING, Seal()), SHORT_FILE),
         expected=later(SHORT_FILE),
         forms=TEXTUAL,
     ),
     Scenario(
         name="blank-flood",
         sentence="The model has lost the thread: white space without end inside of the arguments.",
-        turns=(
-            (
-                answer(
-                    Begin(name="write_file"),
-                    Grow(arguments='{"path": "notes.txt"'),
-                    *(Grow(arguments="\n " * 256) for _ in range(8)),
-                    reason="length",
-                ),
+        turns=corrected(
+            answer(
+                Begin(name="write_file"),
+                Grow(arguments='{"path": "notes.txt"'),
+                *(Grow(arguments="\n " * 256) for _ in range(8)),
+                reason="length",
             ),
-            (calls(SHORT_FILE),),
-            (FINAL,),
+            SHORT_FILE,
         ),
         expected=later(SHORT_FILE),
     ),
@@ -326,7 +318,7 @@ REFUSAL_SCENARIOS = (
     Scenario(
         name="half-call-in-server-error",
         sentence="500, and the error quotes half a call; the model is told, and makes it whole.",
-        turns=((ScriptAnswer(status=500, body=_HALF),), (calls(MAIL),), (FINAL,)),
+        turns=corrected(ScriptAnswer(status=500, body=_HALF), MAIL),
         expected=later(MAIL, may_give_up=True),
     ),
     Scenario(
