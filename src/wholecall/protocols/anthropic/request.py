@@ -398,8 +398,7 @@ def _write_image(part: Media) -> dict[str, Any]:
 
 
 def _write_document(part: Media) -> dict[str, Any]:
-    title = {"title": part.name} if part.name else {}
-    return {"type": "document", "source": _write_source(part), **title}
+    return present({"type": "document", "source": _write_source(part), "title": part.name or None})
 
 
 def _write_source(part: Media) -> dict[str, Any]:

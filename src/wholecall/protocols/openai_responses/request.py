@@ -126,8 +126,6 @@ def carried_options(request: Request) -> frozenset[str]:
 
 
 _OPTIONS = frozenset({"verbosity", "cache_key", "tier", "user"})
-LEAST_OUTPUT = 16
-"""OpenAI refuses a lower limit of output tokens."""
 
 
 def _write_options(request: Request) -> dict[str, Any]:
