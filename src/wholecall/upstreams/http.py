@@ -6,11 +6,12 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 from weakref import WeakSet
 
 from aiohappyeyeballs import AddrInfoType
@@ -217,6 +218,7 @@ _MOST_BLANK_BYTES = 1024
 # Under these types, the last of which means no type at all, a body may be one JSON document
 # although a stream was requested.
 _WHOLE_TYPES = frozenset({"application/json", "text/plain", "application/octet-stream"})
+_Opened = TypeVar("_Opened")
 _PROTOCOL = FaultKind.PROTOCOL.value
 
 
@@ -249,18 +251,18 @@ class _Begun(Value, frozen=True):
     streamed: bool
 
 
-class _Answering:
-    """An answer inside of the context. As a generator, it would take a few calls more."""
+class ResponseContext(Generic[_Opened]):
+    """What is opened, inside of the context. As a generator, it would take a few calls more."""
 
-    __slots__ = ("_request", "_response", "_upstream")
+    __slots__ = ("_begin", "_response")
 
-    def __init__(self, upstream: HttpUpstream, request: Request) -> None:
-        self._upstream = upstream
-        self._request = request
+    def __init__(self, begin: Callable[[], Awaitable[tuple[_Opened, HttpResponse]]]) -> None:
+        self._begin = begin
+        """Returns what is entered, and the response that is closed after it."""
 
-    async def __aenter__(self) -> Answer:
-        answer, self._response = await self._upstream.open(self._request)
-        return answer
+    async def __aenter__(self) -> _Opened:
+        opened, self._response = await self._begin()
+        return opened
 
     async def __aexit__(self, *_: object) -> None:
         # After the last byte the connection is in the pool again, and this does nothing.
@@ -306,10 +308,9 @@ class HttpUpstream:
 
     def answer(self, request: Request) -> AbstractAsyncContextManager[Answer]:
         """Ask, and read the answer inside of the context."""
-        return _Answering(self, request)
+        return ResponseContext(partial(self._open, request))
 
-    async def open(self, request: Request) -> tuple[Answer, HttpResponse]:
-        """The same for a caller that closes the response itself."""
+    async def _open(self, request: Request) -> tuple[Answer, HttpResponse]:
         parts = sum(len(each.parts) for each in request.messages)
         prepare, many = partial(self._prepare, request), parts + PER_TOOL * len(request.tools)
         prepared = await asyncio.to_thread(prepare) if many > MANY_PARTS else prepare()

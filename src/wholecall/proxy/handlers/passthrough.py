@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, closing
 from functools import partial
-from types import TracebackType
 
 import msgspec
 
@@ -21,7 +20,7 @@ from wholecall.proxy.observe.taps import ChunksBegan, ExchangeWatch, Fate
 from wholecall.upstreams.base import EndOfStream
 from wholecall.upstreams.connection_pool import ConnectionPool
 from wholecall.upstreams.endpoint import Endpoint, find_stranger, read_refusal
-from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, pools_for
+from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, ResponseContext, pools_for
 from wholecall.upstreams.http_connection import (
     GOOD,
     ConnectTimeout,
@@ -73,7 +72,11 @@ class UpstreamPipe:
 
     def send(self, outgoing: UpstreamRequest) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a body; its answer has begun well inside of the context."""
-        return _Sending(self, outgoing)
+        return ResponseContext(partial(self._begin, outgoing))
+
+    async def _begin(self, outgoing: UpstreamRequest) -> tuple[HttpResponse, HttpResponse]:
+        response = await self.open(outgoing)
+        return response, response
 
     async def open(self, outgoing: UpstreamRequest) -> HttpResponse:
         """The same for a caller that closes the response itself."""
@@ -140,25 +143,6 @@ def _describe(error: OSError, place: str) -> str:
         case NotHttp():
             return f"{place} does not speak HTTP: {error}"
     return f"the connection to {place} failed: {find_cause(error)}"
-
-
-class _Sending:
-    """A body on its way, and its answer inside of the context."""
-
-    __slots__ = ("_outgoing", "_pipe", "_response")
-
-    def __init__(self, pipe: UpstreamPipe, outgoing: UpstreamRequest) -> None:
-        self._pipe = pipe
-        self._outgoing = outgoing
-
-    async def __aenter__(self) -> HttpResponse:
-        self._response = await self._pipe.open(self._outgoing)
-        return self._response
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self._response.close()
 
 
 async def read_whole(
