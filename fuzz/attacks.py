@@ -127,6 +127,8 @@ ODD = (
     HEAD + b"data: [DONE]\n\ndata: [DONE]\n\n",
     HEAD + frame("x", "stop") + b"HTTP/1.1 200 OK\r\n\r\n",
 )
+CALL = "call "
+"""Before the name of a tool, in the name of a model."""
 WAYS: Mapping[str, Callable[[socket.socket], None]] = {
     "good": _good,
     "endless": _endless,
@@ -147,6 +149,8 @@ class Upstream:
         self.port: int = self._listening.getsockname()[1]
         self.open = 0
         self.asked = 0
+        self.heads: list[bytes] = []
+        """The beginnings of all requests."""
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -160,31 +164,54 @@ class Upstream:
         with self._lock:
             self.open += 1
         with suppress(OSError), peer:
-            body = _read_request(peer)
+            head, body = _read_request(peer)
+            if head:
+                self.heads.append(head)
             if body:
                 self.asked += 1
-                WAYS[json.loads(body)["model"]](peer)
+                self._answer(peer, body)
                 peer.shutdown(socket.SHUT_WR)
         with self._lock:
             self.open -= 1
+
+    def _answer(self, peer: socket.socket, body: bytes) -> None:
+        model = ""
+        with suppress(ValueError, TypeError, LookupError, RecursionError):
+            model = str(json.loads(body)["model"])
+        if model.startswith(CALL):
+            _call(peer, model.removeprefix(CALL), body=body)
+        else:
+            WAYS.get(model, _good)(peer)
 
     def close(self) -> None:
         """Take no more connections."""
         self._listening.close()
 
 
-def _read_request(peer: socket.socket) -> bytes:
+def _call(peer: socket.socket, name: str, *, body: bytes) -> None:
+    """Call a tool, whose name may be followed by its arguments; with its result, answer."""
+    if b'"role":"tool"' in body.replace(b'": "', b'":"'):
+        _good(peer)
+        return
+    name, _, arguments = name.partition(" ")
+    called = {"index": 0, "id": "c1", "function": {"name": name, "arguments": arguments or "{}"}}
+    choice = {"index": 0, "delta": {"tool_calls": [called]}, "finish_reason": None}
+    said = b"data: " + json.dumps({"id": "c", "choices": [choice]}).encode() + b"\n\n"
+    peer.sendall(HEAD + said + frame(finish="tool_calls") + b"data: [DONE]\n\n")
+
+
+def _read_request(peer: socket.socket) -> tuple[bytes, bytes]:
     received = b""
     while b"\r\n\r\n" not in received:
         piece = peer.recv(65536)
         if not piece:
-            return b""
+            return b"", b""
         received += piece
     head, _, body = received.partition(b"\r\n\r\n")
     length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0] or 0)
     while len(body) < length:
         body += peer.recv(65536)
-    return body
+    return head, body
 
 
 # ── The proxy ───────────────────────────────────────────────────────────────────────
@@ -276,12 +303,14 @@ def find_port() -> int:
 
 
 @contextmanager
-def serve(
+def serve(  # noqa: PLR0913 - what rows differ in
     *,
     prefix: tuple[str, ...] = (),
     settings: Mapping[str, Any] | None = None,
     model: Mapping[str, Any] | None = None,
     folder: Path | None = None,
+    program: tuple[str, ...] = ("-m", "wholecall", "serve"),
+    tools: str = "def look() -> str:\n    return 'sunny'\n",
 ) -> Iterator[Proxy]:
     """A proxy whose one model is `*`."""
     upstream = Upstream()
@@ -296,10 +325,10 @@ def serve(
         **(settings or {}),
     }
     (folder / "wholecall.yaml").write_text(json.dumps(config))
-    (folder / "attack_tools.py").write_text("def look() -> str:\n    return 'sunny'\n")
+    (folder / "attack_tools.py").write_text(tools)
     environ = {**os.environ, "WHOLECALL_CONFIG": str(folder / "wholecall.yaml")}
     environ |= {"ATTACK_KEY": KEY, "NO_PROXY": "*"}
-    command = [*prefix, sys.executable, "-m", "wholecall", "serve"]
+    command = [*prefix, sys.executable, *program]
     log_folder = Path(tempfile.mkdtemp(prefix="wholecall-attack-log-"))
     with (log_folder / "serve.log").open("ab") as log:
         process = subprocess.Popen(command, env=environ, cwd=folder, stdout=log, stderr=log)
@@ -332,7 +361,7 @@ class Finding:
             self.wrong.append(wrong)
 
 
-def _many(times: int, work: Callable[[int], object]) -> None:
+def many(times: int, work: Callable[[int], object]) -> None:
     """Do something so many times, sixteen at a time."""
     numbers = iter(range(times))
     lock = threading.Lock()
@@ -352,7 +381,7 @@ def _many(times: int, work: Callable[[int], object]) -> None:
         thread.join()
 
 
-def _settled(proxy: Proxy, finding: Finding, *, descriptors: int) -> None:
+def settled(proxy: Proxy, finding: Finding, *, descriptors: int) -> None:
     """Demand that the proxy answers and nothing stays open."""
     finding.demand(proxy.ask() == _OK, "it does not answer any more")
     closed = proxy.wait_until(lambda: proxy.upstream.open <= 1)
@@ -379,7 +408,7 @@ def slow_readers(way: str) -> Finding:
         finding.demand(each <= 1.0, f"each costs {each:.2f} MB")
         given_up = proxy.wait_until(lambda: proxy.upstream.open <= 1, seconds + _FILL_SECONDS)
         finding.demand(given_up, "they are not given up")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
         for peer in peers:
             peer.close()
     return finding
@@ -399,9 +428,9 @@ def leaving_clients() -> Finding:
             time.sleep(0.05)
             peer.close()
 
-        _many(times, leave)
+        many(times, leave)
         finding = Finding(times, "every upstream was closed")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
     return finding
 
 
@@ -414,11 +443,11 @@ def nothing_useful(way: str) -> Finding:
         tools: dict[str, Any] = {"tools": [TOOL]} if way == "gate" else {}
         begun = time.monotonic()
         models = ("comments", "empty", "hang")
-        _many(24, lambda number: proxy.ask(models[number % 3], **tools))
+        many(24, lambda number: proxy.ask(models[number % 3], **tools))
         took = time.monotonic() - begun
         finding = Finding(24, f"all ended after {took:.0f} s at a limit of 1.5 s of silence")
         finding.demand(took < 40, f"they took {took:.0f} s")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
     return finding
 
 
@@ -429,11 +458,11 @@ def total_limit(way: str) -> Finding:
         descriptors = proxy.descriptors
         tools: dict[str, Any] = {"tools": [TOOL]} if way == "gate" else {}
         begun = time.monotonic()
-        _many(4, lambda _: proxy.ask("endless", **tools))
+        many(4, lambda _: proxy.ask("endless", **tools))
         took = time.monotonic() - begun
         finding = Finding(4, f"ended after {took:.0f} s at a limit of 2 s")
         finding.demand(took < 40, f"they took {took:.0f} s")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
     return finding
 
 
@@ -452,11 +481,11 @@ def odd_answers() -> Finding:
             name, stream, tools = tries[number]
             statuses.append(proxy.ask(name, stream=bool(stream), tools=[TOOL] * tools))
 
-        _many(len(tries), go)
+        many(len(tries), go)
         finding = Finding(len(tries), "each got an answer")
         finding.demand(0 not in statuses, f"{statuses.count(0)} got no answer")
         finding.demand(500 not in statuses, f"{statuses.count(500)} got a 500")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
     return finding
 
 
@@ -465,9 +494,9 @@ def raw_http() -> Finding:
     with serve(settings={"limits": {"body_seconds": 2}}) as proxy:
         proxy.ask()
         descriptors = proxy.descriptors
-        _many(len(RAW) * 5, lambda number: _say(proxy.port, RAW[number % len(RAW)]))
+        many(len(RAW) * 5, lambda number: _say(proxy.port, RAW[number % len(RAW)]))
         finding = Finding(len(RAW) * 5, "none was let in, and none ended it")
-        _settled(proxy, finding, descriptors=descriptors)
+        settled(proxy, finding, descriptors=descriptors)
     return finding
 
 
@@ -539,7 +568,7 @@ def hosts_and_keys() -> Finding:
             if status < 400:
                 let_in.append(f"{path} {given}: {status}")
 
-        _many(len(tries), go)
+        many(len(tries), go)
         finding = Finding(len(tries), f"{len(let_in)} let in")
         finding.demand(not let_in, f"let in: {let_in[:3]}")
         finding.demand(proxy.upstream.asked == 0, "the upstream was asked")
@@ -704,8 +733,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="rows with this in their name")
     given = parser.parse_args()
+    from hostile_requests import MORE  # noqa: PLC0415 - it needs this module
+
     failed = 0
-    for name, row in ROWS.items():
+    for name, row in {**ROWS, **MORE}.items():
         if given.only not in name:
             continue
         begun = time.monotonic()

@@ -4,8 +4,10 @@
 
 Four parts share the time. L1: steady streams, each answer compared byte by byte. L2: idle
 connections beside active ones. L3: bursts to four times what is admitted. Soak: half the load with
-a tenth of bad streams, and a reload every minute (every ten seconds where a part is short). Memory,
-tasks, descriptors and connections are compared between the first and the last tenth of a part.
+a tenth of bad streams, and a reload every minute (every ten seconds where a part is short). Memory
+is compared between the first and the last tenth of a part; tasks, objects, descriptors and
+connections between the moment after its first requests and the one after its last. `--streams 60`
+is a load that a busy machine can keep up with.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -36,6 +39,7 @@ SECONDS = 5
 """Of one stream."""
 WARM_SECONDS = 8.0
 STREAMS = 300
+COUNTS = "counts.json"
 IDLE, ACTIVE = 1_000, 100
 ADMITTED = 50
 """Requests that L3's proxy serves at a time."""
@@ -43,6 +47,8 @@ FLAT = 1.05
 """The most that memory may grow between the first and the last tenth."""
 SPARE_BYTES = 4_000_000
 """What memory may grow all the same: of a short trial one page more or less decides."""
+SPARE_OBJECTS = 500
+"""Objects that may be new: what a library makes once, at its first use."""
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 _FRAMES = text_frames(PACE * SECONDS)
 _STREAM = b"".join(_FRAMES)
@@ -85,6 +91,30 @@ class Upstream:
 # ── Clients ─────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True)
+class Held:
+    """What the proxy holds while it has nothing to do."""
+
+    tasks: int
+    objects: int
+    types: dict[str, int]
+    descriptors: int
+
+    @classmethod
+    async def of(cls, proxy: Proxy) -> Held:
+        """Ask it, as soon as idle connections had time to close."""
+        await asyncio.sleep(3.0)
+        out = proxy.home / COUNTS
+        out.unlink(missing_ok=True)
+        os.kill(proxy.process.pid, signal.SIGUSR2)
+        while not out.exists():
+            await asyncio.sleep(0.05)
+        return cls(**json.loads(out.read_text()), descriptors=proxy.descriptors)
+
+    def __str__(self) -> str:
+        return f"{self.tasks} tasks, {self.objects:,} objects, {self.descriptors} descriptors"
+
+
 @dataclass
 class Figures:
     """What one part did."""
@@ -96,11 +126,23 @@ class Figures:
     """Seconds to the head of an answer."""
     memory: list[float] = field(default_factory=list)
     descriptors: list[int] = field(default_factory=list)
+    held: str = ""
+    """What was there before and after the load."""
 
     def demand(self, holds: bool, wrong: str) -> None:
         """Note what does not hold."""
         if not holds:
             self.wrong.append(wrong)
+
+    def compare(self, before: Held, after: Held) -> None:
+        """Demand that nothing is left of the load."""
+        self.held = f"{before} before, {after} after"
+        self.demand(after.tasks <= before.tasks, f"tasks: {self.held}")
+        self.demand(after.descriptors <= before.descriptors + 4, f"descriptors: {self.held}")
+        more = Counter(after.types) - Counter(before.types)
+        grown = ", ".join(f"{name} +{count}" for name, count in more.most_common(5))
+        enough = before.objects + SPARE_OBJECTS
+        self.demand(after.objects <= enough, f"objects: {self.held}: {grown}")
 
     def judge(self) -> None:
         """Compare the last tenth with the first."""
@@ -116,9 +158,10 @@ class Figures:
         late = waits[int(len(waits) * 0.99)]
         wait = f"head after {median(waits) * 1e3:.0f} ms, 99 %: {late * 1e3:.0f}"
         tenth = max(len(self.memory) // 10, 1)
-        memory = [median(part) / 1e6 for part in (self.memory[:tenth], self.memory[-tenth:])]
-        kept = f"memory {memory[0]:.1f} to {memory[1]:.1f} MB"
-        return "; ".join([f"{verdict} {self.name}: {dict(self.answers)}", wait, kept, *self.wrong])
+        tenths = [self.memory[at : at + tenth] for at in range(0, len(self.memory), tenth)]
+        kept = f"memory {' '.join(f'{median(part) / 1e6:.1f}' for part in tenths[:10])} MB"
+        said = [f"{verdict} {self.name}: {dict(self.answers)}", wait, kept, self.held]
+        return "; ".join([*said, *self.wrong])
 
 
 async def ask(
@@ -182,12 +225,12 @@ async def _stream_on(
             figures.wrong.append(f"{status} {said[-200:]!r}")
 
 
-async def steady(proxy: Proxy, seconds: float) -> Figures:
+async def steady(proxy: Proxy, seconds: float, *, count: int) -> Figures:
     """L1: streams at their pace."""
     figures, until = Figures("L1"), time.monotonic() + seconds
     streams = [
         asyncio.create_task(_stream_on(proxy, figures, until=until, number=number))
-        for number in range(STREAMS)
+        for number in range(count)
     ]
     await asyncio.sleep(WARM_SECONDS)
     watching = asyncio.create_task(_watch(proxy, figures))
@@ -254,17 +297,17 @@ async def bursts(proxy: Proxy, seconds: float) -> Figures:
     return figures
 
 
-async def soak(proxy: Proxy, seconds: float, *, folder: Path) -> Figures:
+async def soak(proxy: Proxy, seconds: float, *, count: int) -> Figures:
     """Half the load, a tenth of bad streams, reloads."""
     figures, until = Figures("soak"), time.monotonic() + seconds
     streams = [
         asyncio.create_task(_stream_on(proxy, figures, until=until, number=number, bad=10))
-        for number in range(STREAMS // 2)
+        for number in range(count // 2)
     ]
     await asyncio.sleep(WARM_SECONDS)
     before = proxy.descriptors
     watching = asyncio.create_task(_watch(proxy, figures))
-    file, pause = folder / "wholecall.yaml", min(60.0, max(seconds / 6, 5.0))
+    file, pause = proxy.home / "wholecall.yaml", min(60.0, max(seconds / 6, 5.0))
     while time.monotonic() < until:
         config = json.loads(file.read_text())
         config["limits"] = {"drain_seconds": 5 + figures.answers["reloads"]}
@@ -288,28 +331,32 @@ async def soak(proxy: Proxy, seconds: float, *, folder: Path) -> Figures:
 PARTS = ("L1", "L2", "L3", "soak")
 
 
-async def try_part(name: str, seconds: float) -> Figures:
+async def try_part(name: str, seconds: float, *, count: int) -> Figures:
     """Start an upstream and a proxy, and load them."""
     upstream = Upstream()
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0, backlog=4096)
     port = server.sockets[0].getsockname()[1]
     settings = {"limits": {"concurrent": ADMITTED}} if name == "L3" else {}
     model = {"base_url": f"http://127.0.0.1:{port}/v1", "retries": 0}
-    with serve(settings=settings, model=model) as proxy:
-        for _ in range(50):
-            await ask(proxy, "quick", figures=Figures("warm"), tools=True)
+    folder = Path(tempfile.mkdtemp(prefix="wholecall-soak-"))
+    program = (str(Path(__file__).with_name("counted.py")), str(folder / COUNTS))
+    with serve(settings=settings, model=model, folder=folder, program=program) as proxy:
+        for number in range(100):
+            await ask(proxy, ("quick", "bad")[number % 2], figures=Figures("warm"), tools=True)
+        before = await Held.of(proxy)
         match name:
             case "L1":
-                figures = await steady(proxy, seconds)
+                figures = await steady(proxy, seconds, count=count)
             case "L2":
                 figures = await idle(proxy, seconds)
             case "L3":
                 figures = await bursts(proxy, seconds)
             case _:
-                figures = await soak(proxy, seconds, folder=proxy.home)
+                figures = await soak(proxy, seconds, count=count)
         deadline = time.monotonic() + 10
         while upstream.open and time.monotonic() < deadline:
             await asyncio.sleep(0.1)
+        figures.compare(before, await Held.of(proxy))
         figures.demand(not upstream.open, f"{upstream.open} connections to the upstream are open")
     server.close()
     return figures
@@ -320,12 +367,13 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--streams", type=int, default=STREAMS, help="of L1; the soak has half")
     given = parser.parse_args()
     parts = [given.only] if given.only else PARTS
     failed = 0
     for name in parts:
         seconds = given.minutes * 60 / len(parts)
-        figures = uvloop.run(try_part(name, seconds))
+        figures = uvloop.run(try_part(name, seconds, count=given.streams))
         failed += bool(figures.wrong)
         print(f"{figures.show()} ({seconds:.0f} s)", flush=True)
     return 1 if failed else 0

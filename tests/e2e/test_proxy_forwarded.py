@@ -20,6 +20,7 @@ from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.routes.forwarded_routes import find_model_field
 
 SOUND = bytes(range(256)) * 1000
+JSON = {"content-type": "application/json"}
 
 
 async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -194,6 +195,16 @@ async def test_refusals(tmp_path: Path, *, path: str, body: Any, status: int) ->
     async with forwarding(tmp_path) as (served, _):
         got, told, _ = await served.post(path, body)
         assert (got, bool(told["error"]["message"])) == (status, True)
+
+
+@pytest.mark.parametrize("model", ["7", "9" * 5_000, "1e999", "null", "[]", "{}", '"\\ud800x'])
+@in_loop
+async def test_a_model_that_is_no_name_is_refused(tmp_path: Path, *, model: str) -> None:
+    async with forwarding(tmp_path) as (served, behind):
+        body = f'{{"model": {model}}}'
+        async with served.http.post(f"{served.url}/v1/embeddings", data=body, headers=JSON) as told:
+            assert told.status == 400
+        assert not behind.requests
 
 
 @in_loop

@@ -25,6 +25,7 @@ from wholecall.proxy.app import make_app
 from wholecall.proxy.config.schema import Config, KeysConfig, ResponsesConfig, ServerLimits
 from wholecall.proxy.http.api_keys import Key, KeyStore
 from wholecall.proxy.routes import responses_socket
+from wholecall.proxy.server import is_news
 
 OFF = ResponsesConfig(websockets=0)
 ONE = ResponsesConfig(websockets=1)
@@ -440,6 +441,31 @@ async def test_handshakes(tmp_path: Path, *, sentence: str, more: str, start: by
         writer.write((HANDSHAKE + more + "\r\n").encode())
         assert (await reader.readline())[:12] == start, sentence
         await hang_up(writer)
+
+
+EARLY: dict[str, tuple[bytes, bytes]] = {
+    "a request": (b"\x81\x80\0\0\0\0", b"\x81"),
+    "a request in two pieces": (b"\x01\x80\0\0\0\0\x80\x80\0\0\0\0", b"\x81"),
+    "reserved bits": (b"\xf1\x80\0\0\0\0", b"\x88"),
+    "no mask": (b"\x81\x01x", b"\x88"),
+    "a continuation of nothing": (b"\x80\x80\0\0\0\0", b"\x88"),
+    "no UTF-8": (b"\x81\x81\0\0\0\0\xff", b"\x88"),
+    "an end": (b"\x88\x80\0\0\0\0", b"\x88"),
+}
+
+
+@pytest.mark.parametrize(("said", "first"), EARLY.values(), ids=EARLY)
+@in_loop
+async def test_frames_that_come_with_the_handshake_are_read_after_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, said: bytes, first: bytes
+) -> None:
+    async with held_back(tmp_path) as (served, _, _):
+        reader, writer = await dial(served)
+        writer.write((HANDSHAKE + KEY + "\r\n").encode() + said)
+        assert (await reader.readuntil(b"\r\n\r\n"))[:12] == b"HTTP/1.1 101"
+        assert await reader.readexactly(1) == first
+        await hang_up(writer)
+    assert not [each for each in caplog.records if each.exc_info and is_news(each)]
 
 
 @in_loop

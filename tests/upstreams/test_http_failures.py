@@ -170,6 +170,26 @@ async def test_an_answer_that_goes_on_and_on_is_refused(
         assert caught.value.code == "limit"
 
 
+SECRET = "a-secret-of-the-upstream"
+
+
+@pytest.mark.parametrize("asked", [REQUEST, WHOLE_REQUEST], ids=["stream", "whole"])
+@in_loop
+async def test_a_key_in_an_answer_that_began_well_is_hidden(*, asked: Request) -> None:
+    failure = json.dumps({"error": {"message": f"the key {SECRET} has expired"}}).encode()
+
+    async def late(request: web.BaseRequest) -> web.StreamResponse:
+        streamed = asked is REQUEST
+        response = await begin(request, "text/event-stream" if streamed else "application/json")
+        await response.write(b"data: " + failure + b"\n\n" if streamed else failure)
+        return response
+
+    async with serving(late) as server, asking(server.url, api_key=SECRET) as upstream:
+        told = await read_all(upstream, asked)
+    assert b"has expired" in told
+    assert SECRET.encode() not in told
+
+
 @in_loop
 async def test_after_the_first_byte_nothing_is_asked_again() -> None:
     async with serving(cut) as server, asking(server.url, retry=Pauses().retry()) as upstream:

@@ -403,10 +403,12 @@ def is_news(record: logging.LogRecord) -> bool:
     """Return True if a line of uvicorn's log is new information.
 
     At shutdown uvicorn cancels slow responses and logs each as a failure; but their clients get an
-    error, and the proxy's own log has them.
+    error, and the proxy's own log has them. Texts that are not UTF-8, in WebSockets, are the
+    clients' mistake.
     """
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, asyncio.CancelledError) and _KNOWN not in record.msg
+    of_client = isinstance(error, asyncio.CancelledError | UnicodeDecodeError)
+    return not of_client and _KNOWN not in record.msg
 
 
 def listen(place: ListenConfig) -> socket.socket:

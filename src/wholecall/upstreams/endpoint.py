@@ -18,7 +18,7 @@ from wholecall.protocols.reader import quoted_answer
 from wholecall.protocols.registry import UpstreamSide, upstream_side
 from wholecall.upstreams.http_connection import HttpResponse, read_some
 from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
-from wholecall.upstreams.secrets import SHORTEST, hide_known, names_secret
+from wholecall.upstreams.secrets import HIDDEN, SHORTEST, hide_known, names_secret
 
 # Addresses and headers that can be sent, and what to write where one cannot.
 
@@ -103,6 +103,7 @@ class Endpoint:
         for name, value in self._headers.items():
             check_header(name, value)
         self._secrets = _find_secrets(self._headers, self._url)
+        self._spelled = tuple(map(str.encode, self._secrets))
         if self._url.user is not None and "authorization" in map(str.lower, self._headers):
             raise ValueError("give a user in the base URL or an Authorization header, not both")
 
@@ -175,6 +176,13 @@ class Endpoint:
     def hide_secrets(self, text: str) -> str:
         """Return the text without keys that were echoed."""
         return hide_known(text, self._secrets)
+
+    def hide_in(self, chunk: bytes) -> bytes:
+        """Return a part of an answer without keys that were echoed."""
+        for secret in self._spelled:
+            if secret in chunk:
+                chunk = chunk.replace(secret, HIDDEN.encode())
+        return chunk
 
 
 # ── Addresses ───────────────────────────────────────────────────────────────────────

@@ -317,7 +317,9 @@ class HttpUpstream:
         begun = await ask(partial(self._attempt, prepared), self._settings.retry)
         answer = Answer(
             protocol=self.protocol,
-            chunks=self._read(begun) if begun.streamed else once(begun.start),
+            chunks=self._read(begun)
+            if begun.streamed
+            else once(self.endpoint.hide_in(begun.start)),
             streamed=begun.streamed,
             headers=begun.response.headers,
             silence=self._settings.timeouts.between_chunks,
@@ -394,7 +396,7 @@ class HttpUpstream:
                 room -= len(chunk)
                 if room < 0:
                     raise self._too_large()
-                yield chunk
+                yield self.endpoint.hide_in(chunk)
                 chunk = await read()
         except TimeoutError as error:
             raise self._run_out(error) from error

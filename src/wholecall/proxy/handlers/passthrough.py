@@ -377,6 +377,7 @@ class Passthrough:
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol))
         chunk = start or await read()
         while chunk:
+            chunk = self._pipe.endpoint.hide_in(chunk)
             if take is not None:
                 take(chunk)
             events = reader.feed(chunk)

@@ -381,6 +381,24 @@ class TimedWebSocket(WebSocketsSansIOProtocol):
         # Also of what a compressed message becomes.
         self.conn.max_message_size = self._limited.limits.body_bytes
         self._late_reading = Alarm(self._give_up)
+        self._early = b""
+        """What the client said before it was let in."""
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes come. Before the handshake is over they wait: they may have to be refused."""
+        if not self.handshake_initiated or self.handshake_complete:
+            super().data_received(data)
+            return
+        self._early += data
+        if len(self._early) > self._limited.limits.body_bytes:
+            self.transport.abort()
+
+    async def send(self, message: Any) -> None:
+        """Send a message, and read what waited for the first."""
+        await super().send(message)
+        if self._early and self.handshake_complete and not self.transport.is_closing():
+            early, self._early = self._early, b""
+            self.data_received(early)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""

@@ -82,9 +82,10 @@ def _read_json_model(body: bytes, *, anew: bool) -> tuple[str, dict[str, msgspec
     """Return the model, the fields, and the body; with a key it is written anew, so that a field
     which occurs twice reaches the upstream as it was checked."""
     fields = read_fields(body)
-    name = msgspec.json.decode(fields.get("model", msgspec.Raw(b'""')))
-    if not isinstance(name, str):
-        raise UnreadableRequest(_NO_MODEL, param="model")
+    try:
+        name = msgspec.json.decode(fields.get("model", msgspec.Raw(b'""')), type=str)
+    except (msgspec.MsgspecError, ValueError):  # the latter: a number with too many digits
+        raise UnreadableRequest(_NO_MODEL, param="model") from None
     return name, fields, msgspec.json.encode(fields) if anew else body
 
 

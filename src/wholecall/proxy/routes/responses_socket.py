@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -260,7 +260,8 @@ class EventSender:
 
     async def _pass_on(self, event: ServerSentEvent) -> None:
         self.response = find_end(event.data.encode()) or self.response
-        await self._send({"type": "websocket.send", "text": event.data})
+        with suppress(OSError):  # the client has left, which is noticed by who waits for it
+            await self._send({"type": "websocket.send", "text": event.data})
 
 
 def write_error(status: int, body: bytes, *, headers: RawHeaders) -> str:
