@@ -13,7 +13,9 @@ import pytest
 from executor_calls import Ear, make_call, until
 from wholecall.agent.approvals import Approval, Approvals
 from wholecall.agent.run_events import ApprovalAnswered, ApprovalAsked, ToolEvent
+from wholecall.errors import Fenced, WholecallError
 from wholecall.events import JSON, Call
+from wholecall.storage import StoreFailed
 from wholecall.tools.tool import Approve
 
 CALL = make_call("pay")
@@ -131,6 +133,19 @@ def test_only_a_clear_yes_lets_a_call_run(
     *, rule: Approve, approver: Any, approval: Approval, events: list[str]
 ) -> None:
     assert asyncio.run(ask(Approvals(approver), rule)) == (approval, events)
+
+
+@pytest.mark.parametrize(
+    "error", [Fenced("another worker has it"), StoreFailed("the disk is full")]
+)
+def test_a_run_that_was_cancelled_or_taken_over_gets_no_answer(error: WholecallError) -> None:
+    async def lose(_: Call) -> bool:
+        raise error
+
+    approvals = Approvals(lose)
+    with pytest.raises(type(error), match=str(error)):
+        asyncio.run(ask(approvals))
+    assert approvals.pending == ()
 
 
 @pytest.mark.parametrize(
