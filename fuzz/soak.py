@@ -39,6 +39,7 @@ SECONDS = 5
 """Of one stream."""
 WARM_SECONDS = 8.0
 STREAMS = 300
+PACED = "--unpaced" not in sys.argv
 COUNTS = "counts.json"
 IDLE, ACTIVE = 1_000, 100
 ADMITTED = 50
@@ -79,7 +80,7 @@ class Upstream:
         begun = loop.time()
         writer.write(_HEAD)
         for number, frame in enumerate(_FRAMES):
-            if model != "quick":
+            if model != "quick" and PACED:
                 await asyncio.sleep(begun + number / PACE - loop.time())
             if model == "bad" and number == PACE:
                 writer.write(b"data: {\n\n")
@@ -297,6 +298,15 @@ async def bursts(proxy: Proxy, seconds: float) -> Figures:
     return figures
 
 
+def reload(proxy: Proxy, drain_seconds: int) -> None:
+    """Change a setting, and have the file read again."""
+    file = proxy.home / "wholecall.yaml"
+    config = json.loads(file.read_text())
+    config["limits"] = {**config.get("limits", {}), "drain_seconds": drain_seconds}
+    file.write_text(json.dumps(config))
+    os.kill(proxy.process.pid, signal.SIGHUP)
+
+
 async def soak(proxy: Proxy, seconds: float, *, count: int) -> Figures:
     """Half the load, a tenth of bad streams, reloads."""
     figures, until = Figures("soak"), time.monotonic() + seconds
@@ -307,12 +317,9 @@ async def soak(proxy: Proxy, seconds: float, *, count: int) -> Figures:
     await asyncio.sleep(WARM_SECONDS)
     before = proxy.descriptors
     watching = asyncio.create_task(_watch(proxy, figures))
-    file, pause = proxy.home / "wholecall.yaml", min(60.0, max(seconds / 6, 5.0))
+    pause = min(60.0, max(seconds / 6, 5.0))
     while time.monotonic() < until:
-        config = json.loads(file.read_text())
-        config["limits"] = {"drain_seconds": 5 + figures.answers["reloads"]}
-        file.write_text(json.dumps(config))
-        os.kill(proxy.process.pid, signal.SIGHUP)
+        reload(proxy, 6 + figures.answers["reloads"])
         figures.answers["reloads"] += 1
         await asyncio.sleep(pause)
     watching.cancel()
@@ -320,7 +327,7 @@ async def soak(proxy: Proxy, seconds: float, *, count: int) -> Figures:
     await asyncio.sleep(3.0)
     left = proxy.descriptors
     figures.demand(left < before, f"{left} descriptors are open after it, {before} during it")
-    reloads = proxy.read_log().count("configuration reloaded")
+    reloads = proxy.read_log().count("configuration reloaded") - 1
     figures.demand(reloads == figures.answers["reloads"], f"{reloads} reloads took effect")
     figures.demand(not figures.answers["bad, unreported"], "a bad stream looked good")
     figures.demand("Traceback" not in proxy.read_log(), "a traceback is in its log")
@@ -343,6 +350,7 @@ async def try_part(name: str, seconds: float, *, count: int) -> Figures:
     with serve(settings=settings, model=model, folder=folder, program=program) as proxy:
         for number in range(100):
             await ask(proxy, ("quick", "bad")[number % 2], figures=Figures("warm"), tools=True)
+        reload(proxy, 5)  # the first one makes what is kept
         before = await Held.of(proxy)
         match name:
             case "L1":
@@ -368,6 +376,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--streams", type=int, default=STREAMS, help="of L1; the soak has half")
+    parser.add_argument("--unpaced", action="store_true", help="streams as fast as they go")
     given = parser.parse_args()
     parts = [given.only] if given.only else PARTS
     failed = 0
