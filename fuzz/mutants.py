@@ -340,6 +340,13 @@ MUTANTS = [
         "tests/agent/test_answer_retry.py",
     ),
     Mutant(
+        "an error about the model's call: the same request is sent again",
+        "agent/answer_retry.py",
+        "return outcome.error in _BROKEN and not told",
+        "return outcome.error in _BROKEN",
+        "tests/e2e/test_proxy_quoted_errors.py",
+    ),
+    Mutant(
         "a tool begins after the run was stopped",
         "agent/executor.py",
         "        self._cancelled = True\n",
