@@ -655,6 +655,13 @@ MUTANTS = [
         "tests/agent/test_call_runner.py tests/agent/test_executor_late_results.py",
     ),
     Mutant(
+        "a sibling that blocks the event loop takes a tool's time",
+        "agent/call_runner.py",
+        "_PARTS = 4",
+        "_PARTS = 1",
+        "tests/agent/test_executor_late_results.py",
+    ),
+    Mutant(
         "a loop that is held up all the time gives time without end",
         "agent/call_runner.py",
         "MOST_EXTENSIONS = 8",

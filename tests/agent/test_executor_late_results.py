@@ -73,6 +73,33 @@ def test_a_tool_that_ended_while_a_sibling_blocked_is_done() -> None:
     assert ended_as == dict.fromkeys(("c0", "c1", "c2"), Status.DONE)
 
 
+def test_a_tool_has_its_time_after_a_sibling_has_blocked() -> None:
+    loop = SkippingLoop()
+
+    async def blocks() -> str:
+        loop.ahead += 1.2
+        return "blocked"
+
+    async def works() -> str:
+        for _ in range(60):
+            loop.ahead += 0.01
+            await asyncio.sleep(0)
+        return "worked"
+
+    async def go() -> dict[str, Status]:
+        ear = Ear()
+        tools, limits = [make_tool(blocks), make_tool(works)], RunLimits(tool_timeout=1.0)
+        async with Executor(Toolbox(tools), emit=ear, limits=limits) as executor:
+            for number, each in enumerate(tools):
+                executor.start(make_call(each.name, number))
+            await executor.settle()
+        return ear.ended
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        ended_as = runner.run(go())
+    assert ended_as == dict.fromkeys(("c0", "c1"), Status.DONE)
+
+
 class Clock:
     """A clock that only a test sets forward."""
 

@@ -162,6 +162,8 @@ HELD_UP = 0.1
 """Seconds by which a clock that is this late was held up: something else blocked the loop."""
 MOST_EXTENSIONS = 8
 """The number of times that a tool gets back time that others took from it."""
+_PARTS = 4
+"""The number of parts in which the time of a tool is counted."""
 _PAUSE_STEP = 0.25
 """Seconds between two looks whether the user has answered, once the tool's time would be over."""
 
@@ -256,24 +258,27 @@ async def _wait_for(
 ) -> None:
     """Wait for a task for some time, in which it had the chance to go on.
 
-    While another tool blocks the event loop, this one cannot take the steps to its end. Its time
-    is over then without its doing, so it gets back what the clock is late by.
+    While another tool blocks the event loop, this one cannot take the steps to its end. So the
+    time is counted in parts, and what the clock is late by after a part does not count.
     """
     if math.isinf(seconds):
         await asyncio.wait([task])
         return
     loop, left, extensions = asyncio.get_running_loop(), seconds, 0
     while not task.done():
-        due = loop.time() + left
-        await asyncio.wait([task], timeout=left)
+        part = min(left, seconds / _PARTS)
+        due = loop.time() + part
+        await asyncio.wait([task], timeout=part)
         late = loop.time() - due
-        left = take_paused(loop.time())
-        if left:
-            continue
         if late < HELD_UP or extensions == MOST_EXTENSIONS:
-            return
-        extensions += 1
-        left = min(late, seconds)
+            left -= late
+        else:
+            extensions += 1
+        left -= part
+        if left <= 0:
+            left = take_paused(loop.time())
+            if not left:
+                return
 
 
 async def _guard(code: ToolCode) -> Result | BaseException:
