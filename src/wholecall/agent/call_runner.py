@@ -160,8 +160,6 @@ THREADS = Threads()
 ToolCode: TypeAlias = Callable[[], Awaitable[Result]]
 HELD_UP = 0.1
 """Seconds by which a clock that is this late was held up: something else blocked the loop."""
-MOST_EXTENSIONS = 8
-"""The number of times that a tool gets back time that others took from it."""
 _PARTS = 4
 """The number of parts in which the time of a tool is counted."""
 _PAUSE_STEP = 0.25
@@ -264,17 +262,13 @@ async def _wait_for(
     if math.isinf(seconds):
         await asyncio.wait([task])
         return
-    loop, left, extensions = asyncio.get_running_loop(), seconds, 0
+    loop, left = asyncio.get_running_loop(), seconds
     while not task.done():
         part = min(left, seconds / _PARTS)
         due = loop.time() + part
         await asyncio.wait([task], timeout=part)
         late = loop.time() - due
-        if late < HELD_UP or extensions == MOST_EXTENSIONS:
-            left -= late
-        else:
-            extensions += 1
-        left -= part
+        left -= part + (late if late < HELD_UP else 0)
         if left <= 0:
             left = take_paused(loop.time())
             if not left:

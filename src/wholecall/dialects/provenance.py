@@ -533,8 +533,8 @@ def write_messages(messages: Iterable[Message]) -> list[dict[str, JSON]]:
 def _write_parts(message: Message) -> Iterator[dict[str, JSON]]:
     for part in message.parts:
         if isinstance(part, PastCall):
-            told: dict[str, JSON] = {"id": part.id, "name": part.name, "input": {**part.arguments}}
-            yield {"type": "tool_use", **told}
+            arguments = {**part.arguments}
+            yield {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
         else:
             yield {"type": _WRITTEN_TYPES.get(type(part), "other"), "text": _text_of(part)}
     yield {"type": "other", "text": "\n".join(_unread(message))}

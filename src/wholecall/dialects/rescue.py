@@ -429,12 +429,9 @@ def parse_text(
     for piece in [text] if isinstance(text, str) else text:
         events += reader.feed(piece)
     events += reader.end()
-    thoughts = (_as_reasoning(event) for event in events[: reader.thoughts])
+    before = events[: reader.thoughts]
+    thoughts = (Reasoning(each.text) if isinstance(each, Text) else each for each in before)
     return collect([*thoughts, *events[reader.thoughts :]])
-
-
-def _as_reasoning(event: Event) -> Event:
-    return Reasoning(event.text) if isinstance(event, Text) else event
 
 
 def encode(dialect: str | Dialect, calls: Iterable[tuple[str, Mapping[str, JSON]]]) -> str:
