@@ -426,8 +426,7 @@ class Provenance:
         if self._searches > MOST_SEARCHES:
             return True
         if self._said is None:
-            own = map(_Said, self._own_words())
-            self._said = [*self._read_texts, *self._read_again, *own]
+            self._said = [*self._read_texts, *self._read_again, *map(_Said, self._own_words())]
         squeezed = squeeze(text)
         texts = [each.squeezed for each in self._read_texts[: len(self._told)]]
         return (
@@ -533,8 +532,12 @@ def write_messages(messages: Iterable[Message]) -> list[dict[str, JSON]]:
 def _write_parts(message: Message) -> Iterator[dict[str, JSON]]:
     for part in message.parts:
         if isinstance(part, PastCall):
-            arguments = {**part.arguments}
-            yield {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+            yield {
+                "type": "tool_use",
+                "id": part.id,
+                "name": part.name,
+                "input": {**part.arguments},
+            }
         else:
             yield {"type": _WRITTEN_TYPES.get(type(part), "other"), "text": _text_of(part)}
     yield {"type": "other", "text": "\n".join(_unread(message))}
