@@ -185,7 +185,7 @@ def test_a_worker_that_cannot_come_back_ends_no_other_and_is_tried_with_rests(
         log = serving.read_log()
         assert is_alive(kept)
         assert serving.is_ready()
-        assert 1 <= log.count("before it was ready") <= 6, log
+        assert 1 <= log.count("not ready before it ended") <= 6, log
         assert "Traceback" not in log
         file.write_text(right)
         until(lambda: len(serving.list_workers()) == 2, "it does not come back")

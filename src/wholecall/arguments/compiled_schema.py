@@ -507,11 +507,6 @@ class SizedCache(Generic[_From, _Made]):
         self._young: dict[_From, _Made] = {}
         self._old: dict[_From, _Made] = {}
 
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of all that is kept."""
-        return sum(map(self._weigh, (*self._young, *self._old)))
-
     def find(self, source: _From, make: Callable[[_From], _Made]) -> _Made:
         """Return what is made of this."""
         found = self._young.get(source)

@@ -173,8 +173,7 @@ class Workers(Multiprocess):
             sys.exit(STARTUP_FAILURE)
         rest = min(_PAUSE * 2**self._in_vain, _LONGEST_REST)
         self._rests_until = time.monotonic() + rest
-        told = "a process ended before it was ready (%s); the next starts after %.1f seconds"
-        _LOG.error(told, process.exitcode, rest)
+        _LOG.error("not ready before it ended (%s); next in %.1f s", process.exitcode, rest)
 
     def handle_ttin(self) -> None:
         """Keep one more of them running."""

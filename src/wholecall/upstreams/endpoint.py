@@ -179,9 +179,8 @@ class Endpoint:
 
     def hide_in(self, chunk: bytes) -> bytes:
         """Return a part of an answer without keys that were echoed."""
-        for secret in self._spelled:
-            if secret in chunk:
-                chunk = chunk.replace(secret, HIDDEN.encode())
+        for secret in filter(chunk.__contains__, self._spelled):
+            chunk = chunk.replace(secret, HIDDEN.encode())
         return chunk
 
 
