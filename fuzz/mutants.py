@@ -1029,7 +1029,7 @@ MUTANTS = [
     Mutant(
         "provenance: a call without arguments runs in another format",
         "dialects/provenance.py",
-        "return call.is_whole and _as_call(name).search(self.plain) is not None",
+        "return call.is_whole and _as_call(unescape(call.name)).search(self.plain) is not None",
         "return False",
         "tests/dialects/test_provenance.py",
     ),

@@ -264,10 +264,9 @@ class _Said:
         return alone and read_objects(arguments) <= read_objects(self.squeezed)
 
     def _holds_parts(self, call: FoundCall) -> bool:
-        name = unescape(call.name)
         parts = dict.fromkeys(islice(_leaves(call.read()), _MOST_PARTS))
         if not any(key for key, _ in parts):
-            return call.is_whole and _as_call(name).search(self.plain) is not None
+            return call.is_whole and _as_call(unescape(call.name)).search(self.plain) is not None
         # A value that says nothing may have been added: it counts only beside its like.
         telling = [(key, ways) for key, ways in parts if ways] or parts
         return (
@@ -275,7 +274,7 @@ class _Said:
             and all(
                 _as_key(unescape(key)).search(self.plain) for key in {key for key, _ in telling}
             )
-            and _as_name(name).search(self.plain) is not None
+            and _as_name(unescape(call.name)).search(self.plain) is not None
         )
 
 
@@ -532,12 +531,8 @@ def write_messages(messages: Iterable[Message]) -> list[dict[str, JSON]]:
 def _write_parts(message: Message) -> Iterator[dict[str, JSON]]:
     for part in message.parts:
         if isinstance(part, PastCall):
-            yield {
-                "type": "tool_use",
-                "id": part.id,
-                "name": part.name,
-                "input": {**part.arguments},
-            }
+            arguments = {**part.arguments}
+            yield {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
         else:
             yield {"type": _WRITTEN_TYPES.get(type(part), "other"), "text": _text_of(part)}
     yield {"type": "other", "text": "\n".join(_unread(message))}
