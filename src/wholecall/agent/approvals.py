@@ -163,9 +163,9 @@ class Approvals:
             # and no other answer will come.
             self._answer(waiting, Approval(False, "the approver broke off"))
             raise
-        except (StoreFailed, Fenced) as error:
+        except (StoreFailed, Fenced) as error:  # of a run that was cancelled or taken over
             if self._leave(waiting):
-                waiting.fail(error)
+                waiting.answered.set_exception(error)
             return
         # The approver is the user's code, and whatever is wrong with it is a no.
         except Exception as error:  # noqa: BLE001
@@ -195,11 +195,6 @@ class _Waiting(NamedTuple):
         """Take an answer, if it is the first. Nothing but a yes is one."""
         if not self.answered.done():
             self.answered.set_result(Approval(given.approved is True, given.why))
-
-    def fail(self, error: Exception) -> None:
-        """End the wait: the run was cancelled or taken over, or its journal cannot be read."""
-        if not self.answered.done():
-            self.answered.set_exception(error)
 
 
 async def _needs_approval(rule: Approve, call: Call) -> bool:
