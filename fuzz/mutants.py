@@ -964,6 +964,13 @@ MUTANTS = [
         "tests/test_provenance.py",
     ),
     Mutant(
+        "provenance: doubled quotation marks hide a call",
+        "dialects/provenance.py",
+        """text.replace('""', '"')""",
+        "text",
+        "tests/dialects/test_provenance.py",
+    ),
+    Mutant(
         "provenance: a code hides a call",
         "dialects/provenance.py",
         "told += zip(self._texts, map(decode, self._texts), strict=True)",

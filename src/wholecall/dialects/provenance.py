@@ -218,10 +218,12 @@ _MOST_PARTS = 32
 """The most values of a call that are searched for: if all of these are found, it is quoted."""
 _NAMING = (
     r'"(?:name|tool|tool_name|function|recipient_name|action)"[ \t]{0,4}:[ \t]{0,4}"'
-    r'|(?:<function|<invoke|<tool_call|<tool)[ \t]{0,4}(?:name[ \t]{0,4})?=[ \t]{0,4}"?'
-    r"|(?:\|>|<tool_call>|\[tool_calls\])\s{0,4}|^action:[ \t]{0,4}|to=(?=functions)"
+    r"|(?:<function|<invoke|<tool_call|<tool|\binvoke[ \t]{0,4}name|\bcall[ \t]{0,4}tool)"
+    r'[ \t]{0,4}(?:name[ \t]{0,4})?=[ \t]{0,4}"?'
+    r"|(?:\|>|tool_call>|\[tool_calls\])\s{0,4}|^action:[ \t]{0,4}|to=(?=functions)"
 )
 """What precedes the name of a tool in calls. A name alone may be a word, or a button of a page."""
+_EMPTY = r"\{\s{0,4}\}"
 
 
 @lru_cache(maxsize=256)
@@ -230,7 +232,10 @@ def _as_call(name: str) -> re.Pattern[str]:
     escaped = re.escape(name)
     return re.compile(
         rf"(?:{_NAMING})(?:functions[.:])?{escaped}(?!\w)"
-        rf"|<{escaped}(?:\s{{0,4}}/>|></{escaped}>)|[\[(]{escaped}\(\)",
+        rf"|<{escaped}(?:\s{{0,4}}/>|>\s{{0,4}}</{escaped}>)"
+        rf'|(?<!\w){escaped}(?:\n?|":[ \t]{{0,4}}){_EMPTY}'
+        rf"|<name>\s{{0,4}}{escaped}\s{{0,4}}</name>\s{{0,4}}<\w{{1,16}}>(?:{_EMPTY})?\s{{0,4}}</"
+        rf"|(?:[\[(]|^[ \t]{{0,16}}){escaped}\(\)",
         re.MULTILINE,
     )
 
@@ -462,10 +467,13 @@ class Provenance:
     @cached_property
     def _read_again(self) -> list[_Said]:
         """Texts that hold tags without them, because the colours of code are tags; texts that hold
-        codes with what these say."""
+        codes with what these say; texts with quotation marks that are doubled, as in CSV and SQL,
+        with single ones."""
         bare = (_MARKUP.sub("", text) if "<" in text else text for text in self._texts)
         told = [*zip(self._texts, bare, strict=True)]
         told += zip(self._texts, map(decode, self._texts), strict=True)
+        plain = [each.plain for each in self._read_texts]
+        told += ((text, text.replace('""', '"')) for text in plain)
         return [_Said(again) for text, again in told if again != text]
 
     @cached_property
