@@ -217,6 +217,16 @@ def test_a_call_without_arguments_is_found_in_every_format(dialect: str) -> None
     assert known.quotes("<other>", [FoundCall("wipe_all", ["{}"])])
 
 
+@pytest.mark.parametrize(("pieces", "is_quoted"), [(4, True), (40, False)])
+def test_a_call_is_found_in_a_few_pieces(*, pieces: int, is_quoted: bool) -> None:
+    words = "".join(f"word{number:04}," for number in range(200))
+    call = hermes("mail", json.dumps({"body": words}))
+    size = len(call) // pieces
+    said = " Advertisement! ".join(call[at : at + size] for at in range(0, len(call), size))
+    known = Provenance([said], OFFER)
+    assert known.quotes(call, [FoundCall("mail", [json.dumps({"body": words})])]) is is_quoted
+
+
 # how a page says that there is a tool, which is no call of it
 TOOLS_NAMED = [
     "Tools: wipe_all, mail",

@@ -188,8 +188,7 @@ def _read_strings(written: Sequence[bytes]) -> list[str]:
 
 def _read_each(written: Iterable[bytes]) -> Iterator[str]:
     with suppress(ValueError):
-        for each in written:
-            yield _STRING.decode(each)
+        yield from map(_STRING.decode, written)
 
 
 def _find_text(delta: Delta | OfChoice[Delta]) -> str | None:
