@@ -190,6 +190,16 @@ def test_a_native_call_wins_over_the_text(said: list[str | Delta]) -> None:
     assert [each.reason.value for each in outcome.rejected] == ["ambiguous"]
 
 
+NAME_LAST = '<tool_call>\n{"arguments": {"city": "Oslo"}, "name": "weather"}\n</tool_call>'
+
+
+@pytest.mark.parametrize("text", [OSLO, NAME_LAST, TOKENS])
+def test_nor_does_a_later_call_of_the_text_run_early(text: str) -> None:
+    outcome = understand(EARLY, [*NATIVE, text, "\nSo."])
+    assert calls_of(outcome) == [("weather", {"city": "Rome"})]
+    assert [each.reason.value for each in outcome.rejected] == ["ambiguous"]
+
+
 def test_but_not_over_a_call_that_runs_already() -> None:
     outcome = understand(EARLY, [f"{OSLO}\nSo.", *NATIVE])
     assert calls_of(outcome) == [("weather", {"city": "Oslo"})]

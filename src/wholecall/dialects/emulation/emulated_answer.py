@@ -263,10 +263,11 @@ class EmulatedAssembler:
         return told
 
     def _open(self, number: int, slot: Slot | None) -> None:
+        refusal = self._native_refusal if slot is None else self._text_refusal
         if slot is not None:
             self._written[slot] = number
-        elif self._native_refusal is not None:
-            self._gate.refuse(number, self._native_refusal)
+        if refusal is not None:
+            self._gate.refuse(number, refusal)
 
     def _is_expected(self, event: Event) -> bool:
         """Return True for an oddity that every emulated answer shows."""
