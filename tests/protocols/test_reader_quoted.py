@@ -42,6 +42,8 @@ ROWS: list[tuple[str, Any, str | None]] = [
     ("openai-chat", {"message": "out of memory"}, None),
     ("openai-chat", {"message": "Failed to parse tool call arguments as JSON: …"}, None),
     ("openai-chat", {"message": "busy", "metadata": DEEP}, None),
+    ("openai-chat", {"message": "busy", "code": []}, None),
+    ("openai-chat", {"message": "invalid tool call id 'x'"}, None),
 ]
 UNREADABLE = (
     "The model produced output that does not match the expected peg-native format",
@@ -84,6 +86,14 @@ def test_a_quoted_answer_is_found(*, protocol: str, error: Any, said: str | None
 def test_what_servers_say_of_an_answer_that_they_cannot_read(message: str) -> None:
     (rejected,) = outcome({"error": {"message": message, "code": 500}}).rejected
     assert (rejected.reason, rejected.detail, rejected.raw) == (UNQUOTED, message, "")
+
+
+@pytest.mark.parametrize(("error", "said"), [({}, None), (GROQ, ""), (QUOTING, CALL)])
+def test_words_do_not_show_that_a_refused_request_was_answered(
+    error: dict[str, Any], said: str | None
+) -> None:
+    for message in UNREADABLE:
+        assert quoted_answer(message, {**error, "message": message}, is_ours=True) == said
 
 
 def test_nothing_after_a_quoted_answer_counts() -> None:

@@ -84,7 +84,7 @@ _UNREADABLE = re.compile(
     r"|llama-server returned invalid tool call arguments for "
     r"|XML syntax error on line \d+: "
     r"|expected element type <\w+> but have <\w+>"
-    r"|(?:incomplete|invalid|failed to parse) (?:\w+ ){0,2}tool call(?! arguments as JSON)"
+    r"|(?:incomplete|invalid|failed to parse) (?:\w+ ){0,2}tool call(?! arguments as JSON| id)"
     r"|failed to parse function call \""
     r"|mismatched arg_key and arg_value counts"
     # Groq
@@ -99,25 +99,26 @@ _DEEPEST = 6
 """Objects in objects and texts of an error that are searched."""
 
 
-def quoted_answer(message: str, error: Any) -> str | None:
+def quoted_answer(message: str, error: Any, *, is_ours: bool = False) -> str | None:
     """Return the model's answer that an upstream's error quotes: empty if the error only says that
-    it cannot be read, None if it is about something else."""
-    found = [_find_quoted(message, {})]
-    found += (_find_quoted(str(each.get("message")), each) for each in _find_errors(error))
+    it cannot be read, None if it is about something else. `is_ours` is true for a status that finds
+    fault with the request: then words alone do not show that it is about the answer."""
+    texts = [(message, {}), *((str(each.get("message")), each) for each in _find_errors(error))]
+    found = [_find_quoted(text, each, is_ours=is_ours) for text, each in texts]
     known = [each for each in found if each is not None]
     return next(filter(None, known), "") if known else None
 
 
-def _find_quoted(message: str, error: Mapping[str, Any]) -> str | None:
+def _find_quoted(message: str, error: Mapping[str, Any], *, is_ours: bool) -> str | None:
     said = error.get(_FAILED_GENERATION)
     if isinstance(said, str) and said.strip() and not said.startswith(_OWN_WORDS):
         return said
     for pattern in _QUOTED:
         quoted = pattern.search(message)
         if quoted is not None:
-            return quoted["said"].strip() and quoted["said"]
-    is_about_calls = error.get("code") in _GROQ_CODES or _UNREADABLE.search(message)
-    return "" if is_about_calls else None
+            return quoted["said"] if quoted["said"].strip() else ""
+    says_so = not is_ours and _UNREADABLE.search(message)
+    return "" if says_so or str(error.get("code")) in _GROQ_CODES else None
 
 
 def _find_errors(error: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
