@@ -325,6 +325,7 @@ _IDENTIFIER = re.compile(r"[_.:/-]|[a-z][A-Z]|\d")
 _READS = re.compile(
     r"(?:get|list|read|search|find|fetch|view|show|describe|count)(?=[_.-]|[A-Z])"
     r"(?!.*(?:[aA]nd|[oO]r)(?:[_.-]|[A-Z]))"
+    r"(?!.*(?i:replace|writ|edit|delet|remov|send|updat|creat|post|exec))"
 )
 """A name that says that the tool reads and does nothing else."""
 _LONG_VALUES = 16
