@@ -164,7 +164,7 @@ class Approvals:
             self._answer(waiting, Approval(False, "the approver broke off"))
             raise
         except (StoreFailed, Fenced) as error:  # of a run that was cancelled or taken over
-            if self._leave(waiting):
+            if self._leave(waiting) and not waiting.answered.done():
                 waiting.answered.set_exception(error)
             return
         # The approver is the user's code, and whatever is wrong with it is a no.
