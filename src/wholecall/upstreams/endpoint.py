@@ -17,7 +17,7 @@ from wholecall.errors import MODERATION, WORDLESS, UpstreamError
 from wholecall.protocols.reader import quoted_answer
 from wholecall.protocols.registry import UpstreamSide, upstream_side
 from wholecall.upstreams.http_connection import HttpResponse, read_some
-from wholecall.upstreams.retry import FailedAttempt, is_repeatable, read_retry_after
+from wholecall.upstreams.retry import SERVER_FAULTS, FailedAttempt, is_repeatable, read_retry_after
 from wholecall.upstreams.secrets import HIDDEN, SHORTEST, hide_known, names_secret
 
 # Addresses and headers that can be sent, and what to write where one cannot.
@@ -289,7 +289,6 @@ MOST_BYTES = 64 * 1024
 MOST_SECONDS = 5.0
 """Seconds for the body of a refusal. Its status has come before."""
 _LONGEST_MESSAGE = 500
-_SERVER_FAULTS = 500
 _LONGEST_BODY = 2000
 # Where the words stand, and the wrappers around them, in the order in which they are tried.
 _WORDS = ("message", "msg", "error_description", "title")
@@ -331,7 +330,7 @@ def refuse(
         body=cut(text, _LONGEST_BODY),
     )
     error.words = cut(message, _LONGEST_MESSAGE)
-    error.quoted = quoted_answer(message or text, said, is_ours=status < _SERVER_FAULTS)
+    error.quoted = quoted_answer(message or text, said, is_ours=status < SERVER_FAULTS)
     if error.quoted and len(body) >= MOST_BYTES:
         error.quoted = ""  # the body was cut, and so is what it quotes
     repeatable = error.quoted is None and is_repeatable(status, headers)

@@ -19,7 +19,7 @@ from wholecall.errors import UpstreamError
 
 # Time-out, conflict (a lock that was not free), too many requests.
 _REPEATABLE = frozenset({408, 409, 429})
-_SERVER_FAULTS = 500  # and above: 529 is Anthropic's "overloaded"
+SERVER_FAULTS = 500  # and above: 529 is Anthropic's "overloaded"
 _MILLISECONDS = 1000.0
 _Answer = TypeVar("_Answer")
 
@@ -95,7 +95,7 @@ def is_repeatable(status: int, headers: Mapping[str, str]) -> bool:
             return True
         case "false":
             return False
-    return status in _REPEATABLE or status >= _SERVER_FAULTS
+    return status in _REPEATABLE or status >= SERVER_FAULTS
 
 
 def read_retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
