@@ -170,6 +170,35 @@ def test_no_worker_can_start_so_it_ends_with_a_status(tmp_path: Path) -> None:
         assert not list_group(process.pid)
 
 
+FAILS_ONCE = """
+from pathlib import Path
+from time import sleep
+
+mark = Path(__file__).with_name("mark")
+try:
+    mark.touch(exist_ok=False)
+except FileExistsError:
+    sleep(3.0)
+else:
+    raise SystemExit(3)
+
+def look() -> str:
+    return "here"
+"""
+
+
+def test_a_worker_that_cannot_start_at_first_ends_no_other(tmp_path: Path) -> None:
+    with serve_processes(tmp_path, start=False) as serving:
+        (tmp_path / "looking.py").write_text(FAILS_ONCE)
+        with (tmp_path / "wholecall.yaml").open("a") as file:
+            file.write("\n  - python: looking:look\n")
+        process = serving.begin()
+        until(serving.is_ready, "no worker serves")
+        until(lambda: len(serving.list_workers()) == 2, "it does not come back")
+        assert process.poll() is None
+        assert serving.read_log().count("a process could not start") == 1
+
+
 def test_a_worker_that_cannot_come_back_ends_no_other_and_is_tried_with_rests(
     tmp_path: Path,
 ) -> None:
@@ -185,7 +214,7 @@ def test_a_worker_that_cannot_come_back_ends_no_other_and_is_tried_with_rests(
         log = serving.read_log()
         assert is_alive(kept)
         assert serving.is_ready()
-        assert 1 <= log.count("not ready before it ended") <= 6, log
+        assert 1 <= log.count("ended before it was ready") <= 6, log
         assert "Traceback" not in log
         file.write_text(right)
         until(lambda: len(serving.list_workers()) == 2, "it does not come back")

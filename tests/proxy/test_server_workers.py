@@ -133,10 +133,33 @@ def test_a_process_that_could_not_start_ends_them_all_if_none_ever_served(
     with pytest.raises(SystemExit) as raised:
         workers.keep_subprocess_alive()
     assert raised.value.code == STARTUP_FAILURE
-    assert [process.done for process in fakes(workers)] == [
-        ["kill", "join", "terminate", "join"],
-        ["terminate", "join"],
-    ]
+    assert [process.done for process in fakes(workers)] == [["kill", "join"], []]
+
+
+def test_a_process_that_could_not_start_is_tried_again_when_another_serves(
+    workers: Workers,
+) -> None:
+    first, second = fakes(workers)
+    kind = type(first)
+    kind.served, first.lives, first.exitcode = False, False, STARTUP_FAILURE
+    for _ in range(3):
+        workers.keep_subprocess_alive()
+    assert len(fakes(workers)) == 2
+    second.served = True
+    for _ in range(3):
+        workers.keep_subprocess_alive()
+    assert [process.done for process in fakes(workers)] == [["kill", "join"], [], ["start"]]
+
+
+def test_the_last_process_that_could_not_start_ends_it(workers: Workers) -> None:
+    first, second = fakes(workers)
+    type(first).served, type(first).exitcode = False, STARTUP_FAILURE
+    first.lives = False
+    workers.keep_subprocess_alive()
+    second.lives = False
+    with pytest.raises(SystemExit) as raised:
+        workers.keep_subprocess_alive()
+    assert raised.value.code == STARTUP_FAILURE
 
 
 def test_one_that_cannot_start_later_is_tried_again_after_longer_and_longer_rests(
@@ -159,6 +182,14 @@ def test_one_that_cannot_start_later_is_tried_again_after_longer_and_longer_rest
         starts += [now] * (len(fakes(workers)) - before)
     assert starts == [0, 3, 8, 17, 34, 65, 96, 127, 158, 189]
     assert not workers.should_exit.is_set()
+    assert second.done == []
+
+
+def test_rests_do_not_grow_beyond_all_numbers(workers: Workers) -> None:
+    first, second = fakes(workers)
+    first.served = first.lives = False
+    workers._in_vain = 5000
+    workers.keep_subprocess_alive()
     assert second.done == []
 
 

@@ -61,7 +61,7 @@ def find_patience(config: Config) -> float:
 
 
 FORKS = hasattr(os, "fork") and sys.platform != "darwin"
-"""Whether processes are forked here."""
+"""True where processes are forked."""
 _LONGEST_REST = 30.0
 """Seconds, at most, until a process that could not start is started again."""
 
@@ -72,9 +72,9 @@ class WorkerProcess(Process):
     others: Sequence[WorkerProcess] = ()
     """Those whose pipes come along when it is forked."""
     served = False
-    """Whether it was ready once."""
+    """True once it was ready."""
     ended = False
-    """Whether its end was noticed."""
+    """True once its end was noticed."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
@@ -121,7 +121,7 @@ class WorkerProcess(Process):
 
 
 def _ignore(*_: object) -> None:
-    """Take a signal. Other than SIG_IGN, programs that are started here do not inherit it."""
+    """Take a signal. Unlike SIG_IGN, programs that are started here do not inherit it."""
 
 
 class Workers(Multiprocess):
@@ -134,7 +134,7 @@ class Workers(Multiprocess):
     _in_vain = 0
     """Processes that ended before they were ready, one after the other."""
     _served = False
-    """Whether one was ready once."""
+    """True once one was ready."""
 
     def init_processes(self) -> None:
         """Start all of them."""
@@ -154,8 +154,14 @@ class Workers(Multiprocess):
                 continue
             if not process.ended:
                 self._note_end(process)
-            if time.monotonic() >= self._rests_until:
+            if self._may_start_after(process):
                 self.processes[place] = self._start()
+
+    def _may_start_after(self, process: WorkerProcess) -> bool:
+        """Return True if another may take its place. One that could not start waits until one of
+        the others serves: what is wrong may be wrong for all."""
+        could_start = self._served or process.exitcode != STARTUP_FAILURE
+        return could_start and time.monotonic() >= self._rests_until
 
     def _note_end(self, process: WorkerProcess) -> None:
         process.kill()
@@ -165,15 +171,16 @@ class Workers(Multiprocess):
             self._in_vain = 0
             _LOG.warning("a process ended (%s); another takes its place", process.exitcode)
             return
-        self._in_vain += 1
         if process.exitcode == STARTUP_FAILURE and not self._served:
             _LOG.error("a process could not start; its own log lines say why")
-            self.terminate_all()
-            self.join_all()
-            sys.exit(STARTUP_FAILURE)
-        rest = min(_PAUSE * 2**self._in_vain, _LONGEST_REST)
+            if not any(each.process.is_alive() for each in self.processes):
+                sys.exit(STARTUP_FAILURE)
+            return
+        self._in_vain += 1
+        rest = min(_PAUSE * 2 ** min(self._in_vain, 10), _LONGEST_REST)
         self._rests_until = time.monotonic() + rest
-        _LOG.error("not ready before it ended (%s); next in %.1f s", process.exitcode, rest)
+        said = "a process ended before it was ready (%s); next attempt in %.1f s"
+        _LOG.error(said, process.exitcode, rest)
 
     def handle_ttin(self) -> None:
         """Keep one more of them running."""
