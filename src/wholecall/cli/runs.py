@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -165,12 +165,9 @@ def _open(journal: str | None, config: Path | None) -> Iterator[JournalStore]:
         store.close()
 
 
-def _ask(make: Callable[[], Awaitable[_Found]]) -> _Found:
-    async def ask() -> _Found:
-        return await make()
-
+def _ask(make: Callable[[], Coroutine[None, None, _Found]]) -> _Found:
     try:
-        return asyncio.run(ask())
+        return asyncio.run(make())
     except WholecallError as error:
         typer.echo(f"wholecall: {escape(str(error))}", err=True)
         raise typer.Exit(_NOT_FOUND) from None

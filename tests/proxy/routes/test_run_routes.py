@@ -215,6 +215,38 @@ async def test_a_run_is_cancelled_and_let_go_on(tmp_path: Path) -> None:
             assert (code, told["error"]["code"]) == (404, "run_not_found")
 
 
+EMAIL: Any = {
+    "type": "function",
+    "name": "send_email",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
+
+
+@in_loop
+async def test_a_run_that_waits_for_its_client_is_cancelled_and_its_answer_stays(
+    tmp_path: Path,
+) -> None:
+    mailbox = Mailbox()
+    async with serve(tmp_path, mailbox, name="write_letter") as served:
+        made = await served.openai.responses.create(
+            model="good", input="Write.", background=True, tools=[EMAIL]
+        )
+        await until_status(served, made.id, "client")
+        answered = await served.openai.responses.retrieve(made.id)
+        _, listed = await get(served, "?status=open")
+        assert [each["id"] for each in listed["data"]] == [made.id]
+        status, run = await post(served, f"{made.id}/cancel")
+        assert (status, run["status"]) == (200, "cancelled")
+        _, listed = await get(served, "?status=open")
+        assert listed["data"] == []
+        assert await served.openai.responses.retrieve(made.id) == answered
+        assert [item.type for item in answered.output] == ["function_call"]
+        stream = await served.openai.responses.retrieve(made.id, stream=True)
+        assert [event.type async for event in stream][-1] == "response.completed"
+    assert mailbox.sent == []
+
+
 @in_loop
 async def test_a_foreground_run_is_seen_when_it_is_over(tmp_path: Path) -> None:
     async with serve(tmp_path, Mailbox()) as served:

@@ -25,6 +25,7 @@ from wholecall.events import Reasoning, Text
 from wholecall.journal.journal_rows import decode_row
 from wholecall.journal.run_journal import (
     ANSWERED,
+    OVER,
     Claim,
     ClaimState,
     JournalStore,
@@ -42,6 +43,7 @@ from wholecall.proxy.handlers.response_store import (
     FinishedResponse,
     ResponseStore,
     StoredResponse,
+    find_end,
     find_response,
 )
 from wholecall.proxy.handlers.response_writer import ResumedStream
@@ -242,12 +244,13 @@ _OPENING = msgspec.json.Decoder(_Opening)
 
 def write_state(run: RunRow, frames: bytes) -> bytes:
     """Return the response of a run as it is now."""
-    end = find_response(frames)
-    if end is not None and run.status is not RunStatus.CANCELLED:
-        return end
     head = read_head(run, frames)
-    if run.status is RunStatus.CANCELLED:
-        return dump(write_response(head, [], status="cancelled"))
+    if run.status is RunStatus.CANCELLED:  # it may have waited for its client, with its answer
+        end = next(filter(None, map(find_end, _list_data(frames))), None)
+        return end or dump(write_response(head, [], status="cancelled"))
+    end = find_response(frames)
+    if end is not None:
+        return end
     if run.status in ANSWERED:
         error = {"code": "server_error", "message": run.stop or "it ended without a word"}
         return dump(write_response(head, [], status="failed", error=error))
@@ -455,9 +458,9 @@ class BackgroundResponses:
 async def cancel_run(store: JournalStore, id: str) -> bool:
     """End a run that is not over, and the stream of its response if it has one."""
     read = await asyncio.wrap_future(store.read_frames(id))
-    if read is None or read.run.status in ANSWERED:
+    if read is None or read.run.status in OVER:
         return False
-    sent = b"".join(read.bodies)
+    sent = b"" if read.run.status in ANSWERED else b"".join(read.bodies)
     end = [make_failure(read_head(read.run, sent), sent, failure=_CANCELLED)] if sent else []
     return await asyncio.wrap_future(store.cancel(id, _CANCELLED.message, frames=end))
 
