@@ -22,6 +22,7 @@ def shout(text: str) -> str:
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loud_tools.py").write_text(MODULE, "utf-8")
     (tmp_path / "poor_tools.py").write_text("import k1_nowhere", "utf-8")
+    (tmp_path / "vague_tools.py").write_text("raise ModuleNotFoundError('no plug-in')", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
@@ -39,6 +40,7 @@ def test_a_function_of_a_module_in_this_folder_is_a_tool() -> None:
         ("loud_tools.py:shout", "did you mean 'loud_tools:shout'?"),
         ("loud_tools.shout", "did you mean 'loud_tools:shout'?"),
         ("poor_tools:f", "the module 'poor_tools' imports 'k1_nowhere', which is not installed"),
+        ("vague_tools:f", "'vague_tools' cannot be imported: ModuleNotFoundError: no plug-in"),
         ("loud_tools:shuot", "did you mean 'shout'?"),
         ("loud_tools", "the module 'loud_tools' has no function ''; there are shout"),
     ],

@@ -84,12 +84,12 @@ def import_tool(name: str) -> Tool | str:
     module_name, _, function_name = name.partition(":")
     try:
         module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        return _tell_missing(name, error.name or "")
     except SystemExit as error:
         said = f"it ends the program (sys.exit({error.code!r})): leave that out"
         return f"the module {module_name!r} cannot be imported: {said}"
     except Exception as error:  # noqa: BLE001 - the module is the user's code, it may raise anything
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return _tell_missing(name, error.name)
         return f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}"
     found = vars(module).get(function_name)
     if found is None:
