@@ -33,8 +33,18 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
 
 _LATER = (
-    *("ask", "chat", "config", "demo", "dialects", "faults", "keys", "model", "record", "runs"),
-    *("serve", "worker"),
+    "ask",
+    "chat",
+    "config",
+    "demo",
+    "dialects",
+    "faults",
+    "keys",
+    "model",
+    "record",
+    "runs",
+    "serve",
+    "worker",
 )
 """Commands in modules of their names, which are imported when they are used."""
 

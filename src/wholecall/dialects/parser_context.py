@@ -46,11 +46,6 @@ _BEFORE_VALUES = ('":', "':", "[", "{", ",")
 class DialectOutput:
     """Collects deltas, for one call at a time."""
 
-    __slots__ = (
-        *("_before", "_given", "_held", "_planned", "_reasoned"),
-        *("calls", "follows", "quotation", "texts", "thoughts", "unread"),
-    )
-
     def __init__(self) -> None:
         self.calls = 0
         """The number of opened calls; the last one's number is its slot."""

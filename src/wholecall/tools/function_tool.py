@@ -480,7 +480,8 @@ def make_tool(
     `UnusableFunction` or `InadmissibleTools` says why a function cannot be one.
     """
     _demand_function(function)
-    for option in rules.keys() - (known := ToolOptions.__annotations__).keys():
+    known = ToolOptions.__annotations__
+    for option in rules.keys() - known.keys():
         raise TypeError(f"a tool has no option {option!r}; {name_nearest(option, known)}")
     docstring = read_docstring(inspect.getdoc(underlying(function)))
     parameters = read_parameters(function, docstring.parameters)

@@ -56,8 +56,6 @@ class AllButLast:
 class CallObject:
     """The state of one call object so far."""
 
-    __slots__ = (*("behind", "beside", "early", "id", "keys", "last", "name", "opened"), "span")
-
     def __init__(self) -> None:
         self.name: str | None = None
         self.id: str | None = None

@@ -122,11 +122,6 @@ class AnthropicWriter:
 class _Blocks:
     """Writes the content blocks of a message."""
 
-    __slots__ = (
-        *("_before", "_index", "_native", "_next", "_open", "_places"),
-        *("opening", "stop_sequence"),
-    )
-
     def __init__(self, *, native: bool) -> None:
         self.opening = _NOTHING
         self.stop_sequence: str | None = None

@@ -115,11 +115,6 @@ class ChatWriter:
 class _ChatChoice:
     """Writes the deltas of one choice."""
 
-    __slots__ = (
-        *("_after", "_before", "_call_end", "_calls", "_kinds", "_places"),
-        *("_say", "_think", "_words_end", "opening"),
-    )
-
     def __init__(
         self, index: int, before: bytes, *, after: bytes, kinds: Mapping[str, ToolKind]
     ) -> None:

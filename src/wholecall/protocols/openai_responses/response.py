@@ -500,11 +500,6 @@ class _OpenCall:
 class _Items:
     """Writes the items of a response."""
 
-    __slots__ = (
-        *("_calls", "_events", "_held", "_ids", "_kinds", "_native"),
-        *("_next", "_output", "_saying", "_words", "opening"),
-    )
-
     def __init__(
         self, events: Events, ids: ItemIds, *, kinds: Mapping[str, ToolKind], native: bool
     ) -> None:
