@@ -439,7 +439,7 @@ class StoredOutput:
 
 
 NOTES = ("annotations", "images", "audio", "logprobs")
-"""What stands beside a text in OpenAI's chat. Each is a list here, and comes in pieces."""
+"""Fields that stand beside a text in OpenAI's chat. Each is a list here, and comes in pieces."""
 LEFT_OUT = frozenset({*NOTES, "stop_sequence", DECLINED})
 """Fields that no provider wants back."""
 # These come in pieces over many chunks; all others are whole and end what they belong to.

@@ -459,7 +459,7 @@ _SEARCH = "tool_search"
 
 
 class Foreign(NamedTuple):
-    """What only the upstreams of another protocol can use of a request."""
+    """The parts of a request that only upstreams of another protocol can use."""
 
     tools: tuple[str, ...]
     """The tools that they run, by their types."""

@@ -322,12 +322,12 @@ class Tools:
 
 
 class Stores:
-    """What outlives a request: runs, conversations, responses, keys and their limits."""
+    """The stores that outlive a request: runs, conversations, responses, keys and their limits."""
 
     def __init__(self, config: Config, routes: Iterable[ModelRoute]) -> None:
         self.runs = make_runs(config)
         self.state = _open_state(config, routes)
-        """Who owns what at an upstream."""
+        """The owners of what is kept at an upstream."""
         self.responses = ResponseStore(
             config.responses, blobs=_open_responses(config), owners=ResponseOwners(self.state)
         )

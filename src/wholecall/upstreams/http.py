@@ -252,7 +252,7 @@ class _Begun(Value, frozen=True):
 
 
 class ResponseContext(Generic[_Opened]):
-    """What is opened, inside of the context. As a generator, it would take a few calls more."""
+    """A context that opens a response. As a generator, it would take a few calls more."""
 
     __slots__ = ("_begin", "_response")
 

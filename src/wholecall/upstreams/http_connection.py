@@ -354,8 +354,8 @@ class AnswerParser:
 
     @property
     def on_body(self) -> Callable[[bytes], None]:
-        """What stores a piece of the body. The parser takes it once, and calls it for each chunk
-        of a stream."""
+        """The function that stores a piece of the body. The parser takes it once, and calls it for
+        each chunk of a stream."""
         return self._pieces.append
 
     def on_message_complete(self) -> None:

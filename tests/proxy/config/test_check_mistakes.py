@@ -135,7 +135,7 @@ MISTAKES = {
         "1: models.a.upstream: no provider is called 'opnai': did you mean 'openai/gpt'?"
     ),
     "models:\n  a:\n    upstream:openai/x": (
-        '2: models.a: "upstream:openai/x" is not a section; write a blank after the colon'
+        '2: models.a: "upstream:openai/x" is not a section; write a space after the colon'
     ),
     "models:\n  a:\n    upstream: openai/x\n      mode: gate": (
         "4: this is not valid YAML: mapping values are not allowed here; is the line indented too "
@@ -143,7 +143,7 @@ MISTAKES = {
     ),
     "models:\n\ta:": (
         "2: this is not valid YAML: while scanning for the next token, found character '\\t' that "
-        "cannot start any token; indent with blanks, not with tabs"
+        "cannot start any token; indent with spaces, not with tabs"
     ),
     MODEL % "base_url: x.example": (
         "1: models.a.base_url: 'x.example' is not an http:// or https:// address: "
@@ -190,5 +190,5 @@ def test_a_setting_that_is_indented_too_little_is_named(tmp_path: Path) -> None:
     [_, second] = map(str, refused.value.problems)
     assert second.endswith(
         "wholecall.yaml:3: models.upstream: \"openai/x\" is not a section; 'upstream' is a setting "
-        "of what stands above it: indent it further"
+        "of the section above: indent it further"
     )

@@ -360,7 +360,7 @@ class RawCode:
 
     closers: tuple[str, ...]
     turns: tuple[str, ...] = ()
-    """What begins the turn of another role, and ends the code as well."""
+    """The tokens that begin the turn of another role, and end the code as well."""
 
     def read(self, machine: ParserContext, _opener: str = "", /) -> Steps[bool]:
         """Read the code; False if no tool takes it, and if a call in JSON is what stands here."""

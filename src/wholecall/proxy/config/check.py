@@ -354,11 +354,11 @@ def _explain_type(node: Node, value: object, *, name: str) -> str:
 
 
 def _hint_of_section(value: object, known: Node, *, name: str) -> str:
-    """Return what to write, if a setting is indented too little or lacks the blank after it."""
+    """Return what to write, if a setting is indented too little or lacks the space after it."""
     if name in known:
-        return f"{name!r} is a setting of what stands above it: indent it further"
+        return f"{name!r} is a setting of the section above: indent it further"
     if isinstance(value, str) and value.partition(":")[0] in known:
-        return "write a blank after the colon"
+        return "write a space after the colon"
     return f"its settings are {show_names(known)}"
 
 

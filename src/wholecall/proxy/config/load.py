@@ -162,7 +162,7 @@ def _read_scalar(node: yaml.ScalarNode) -> JSON:
 
 _CURES = {
     "mapping values are not allowed here": "; is the line indented too far?",
-    r"found character '\t' that cannot start any token": "; indent with blanks, not with tabs",
+    r"found character '\t' that cannot start any token": "; indent with spaces, not with tabs",
 }
 
 

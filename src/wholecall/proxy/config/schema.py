@@ -255,7 +255,7 @@ class ModelConfig:
     """The way in which the model gets tools: `native`, `auto` (by its name), `constrained`, or the
     name of a dialect. Default: `native`, and `constrained` for a `local/…` model."""
     unsupported_tools: Literal["refuse", "drop"] = "refuse"
-    """What becomes of tools that only another provider runs, such as a web search, and of content
+    """The treatment of tools that only another provider runs, such as a web search, and of content
     that the upstream's protocol cannot carry, such as a sound: `refuse` answers 400, `drop` leaves
     them out, with a header and a line in the log."""
     rescue: Literal["off", "read_only", "all"] | None = None

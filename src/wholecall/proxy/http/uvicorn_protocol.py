@@ -382,7 +382,7 @@ class TimedWebSocket(WebSocketsSansIOProtocol):
         self.conn.max_message_size = self._limited.limits.body_bytes
         self._late_reading = Alarm(self._give_up)
         self._early = b""
-        """What the client said before it was let in."""
+        """The bytes that the client sent before it was let in."""
 
     def data_received(self, data: bytes) -> None:
         """Bytes come. Before the handshake is over they wait: they may have to be refused."""

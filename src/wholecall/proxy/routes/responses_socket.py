@@ -260,7 +260,7 @@ class EventSender:
 
     async def _pass_on(self, event: ServerSentEvent) -> None:
         self.response = find_end(event.data.encode()) or self.response
-        with suppress(OSError):  # the client has left, which is noticed by who waits for it
+        with suppress(OSError):  # the client has left, which its reader notices
             await self._send({"type": "websocket.send", "text": event.data})
 
 
