@@ -281,6 +281,21 @@ def test_a_run_with_a_bad_row_is_broken_and_says_why(journal: SqliteJournal, bod
     assert till.began == ["17"]
 
 
+def test_a_run_without_the_answer_of_a_turn_is_broken_and_says_why(journal: SqliteJournal) -> None:
+    till = Till()
+    play(journal, CHARGES, says("done"), tools=[till.charge])
+    interrupt(journal.path, after=4)  # the answer, the intent, the result, the turn
+    database = sqlite3.connect(journal.path)
+    with database:
+        lost = database.execute("DELETE FROM rows WHERE key = 'answer 1'").rowcount
+    database.close()
+    assert lost == 1
+    with pytest.raises(RunFailed, match="the run 'order-17' is broken: the turn 1 has no answer"):
+        play(journal, says("done"), again=True, tools=[till.charge])
+    assert read_status(journal.path)[0] == "broken"
+    assert till.began == ["17"]
+
+
 def test_a_failed_run_fails_again_and_an_upstream_may_be_asked_again(
     journal: SqliteJournal,
 ) -> None:

@@ -432,8 +432,9 @@ def _take_turns(
 ) -> None:
     written: list[Any] = []
     for name, turn in turns:
-        if not turn.is_whole and name in answers:
-            written += answers[name].messages
+        if not turn.is_whole and name not in answers:
+            raise BrokenRow(f"the turn {name} has no answer")
+        written += [] if turn.is_whole else answers[name].messages
         written += turn.messages
     restored.messages = read_messages(written)
     restored.state = turns[-1][1] if turns else None

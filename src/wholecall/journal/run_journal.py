@@ -10,8 +10,8 @@ safe, whatever is killed when:
    worker that wrote the intent, because what a tool did stays true.
 3. The end row and the status of the run are one change: a run is never over and open at once.
 
-Nothing else is waited for: a lost `answer` or `turn` row costs a request to the model, and no tool
-begins twice for it.
+Nothing else is waited for: an `answer` or `turn` row that is lost at the end costs a request to the
+model, and no tool begins twice for it.
 """
 
 from __future__ import annotations
