@@ -15,7 +15,6 @@ import threading
 from asyncio.subprocess import SubprocessStreamProtocol
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 import anyio
@@ -42,9 +41,8 @@ _HEAD = 512
 _ID = re.compile(rb'"id"\s*:\s*(?:"(?P<text>[^"\\]{1,64})"|(?P<number>\d{1,18}))')
 _CONTENT = re.compile(rb'"(?:result|error|params)"\s*:')
 _TOO_LARGE = -32_050
-_OBJECT = re.compile(r'(?!^)\{\s*"(?:jsonrpc|id|result|error)"\s*:')
-_MOST_BEGINNINGS = 4
-"""Of a message in a line that something else begins."""
+_BANNER = re.compile(r"[^\"'{}]*")
+_BAR = re.compile(r"[^\"'{}\r]*\r[^\"'{}]*")
 
 Incoming = SessionMessage | Exception
 
@@ -125,22 +123,23 @@ class MessageLines:
             self._pieces = []
 
 
-def _parse(line: bytes) -> list[Incoming]:
+def _parse(line: bytes, noise: re.Pattern[str]) -> list[Incoming]:
     text = line.decode("utf-8", "replace")
     try:
         return [SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))]
     except ValueError as error:
-        return [error, *islice(_find_answers(text), 1)]
+        return [error, *_find_answer(text, noise)]
 
 
-def _find_answers(text: str) -> Iterator[SessionMessage]:
-    """Yield the answer at the end of a line that something else begins: a banner or a progress bar
-    without a line end. A request is not looked for, as one may be in what a server logs."""
-    for begin in islice(_OBJECT.finditer(text), _MOST_BEGINNINGS):
-        with suppress(ValueError):
-            message = types.jsonrpc_message_adapter.validate_json(text[begin.start() :])
-            if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                yield SessionMessage(message)
+def _find_answer(text: str, noise: re.Pattern[str]) -> Iterator[SessionMessage]:
+    """Yield the answer after a banner or a progress bar without a line end. A banner comes before
+    the first call, and a bar has a carriage return, which is as good as a line end. Any other line
+    is a log line: a web page may have written what it holds. A request may always be logged."""
+    rest = noise.sub("", text, count=1) if noise.match(text) else ""
+    with suppress(ValueError):
+        message = types.jsonrpc_message_adapter.validate_json(rest, by_name=False)
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            yield SessionMessage(message)
 
 
 def _refuse(line: LongLine, most_bytes: int) -> Incoming:
@@ -205,6 +204,7 @@ class _Pipes:
         self._stdin = cast(asyncio.StreamWriter, protocol.stdin)
         self._stdout = cast(asyncio.StreamReader, protocol.stdout)
         self._most = most_bytes
+        self._noise = _BANNER
 
     async def read(self, received: MemoryObjectSendStream[Incoming]) -> None:
         """Pass on each message; end after one without an end that answers nothing."""
@@ -222,8 +222,10 @@ class _Pipes:
         if isinstance(line, LongLine):
             messages = [_refuse(line, self._most)]
         else:
-            large = len(line) > _LARGE
-            messages = await asyncio.to_thread(_parse, line) if large else _parse(line)
+            large, noise = len(line) > _LARGE, self._noise
+            messages = (
+                await asyncio.to_thread(_parse, line, noise) if large else _parse(line, noise)
+            )
         for message in messages:
             await received.send(message)
 
@@ -236,6 +238,8 @@ class _Pipes:
         with sent:
             try:
                 async for message in sent:
+                    calls = getattr(message.message, "method", "") == "tools/call"
+                    self._noise = _BAR if calls else self._noise
                     text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     self._stdin.write(text.encode("utf-8", "replace") + b"\n")
                     await self._stdin.drain()
