@@ -76,6 +76,26 @@ def resource(**contents: Any) -> dict[str, Any]:
             resource(blob=WORDS, mimeType="text/plain; charset=hex"),
             Text("[file:///a] (not shown: text/plain; charset=hex)"),
         ),
+        (
+            resource(blob="k/qWe4zq", mimeType="text/plain; charset=Shift_JIS"),
+            Text("[file:///a]\n日本語"),
+        ),
+        (
+            resource(blob=WORDS, mimeType="text/plain; charset=utf-8-le"),
+            Text("[file:///a] (not shown: text/plain; charset=utf-8-le)"),
+        ),
+        (
+            resource(blob=WORDS, mimeType="text/plain; charset=iso-8859-12"),
+            Text("[file:///a] (not shown: text/plain; charset=iso-8859-12)"),
+        ),
+        # Codecs of Python that are no charsets: the first decodes in quadratic time.
+        *(
+            (
+                resource(blob=base64.b64encode(b"abc-").decode(), mimeType=f"a/b; charset={name}"),
+                Text(f"[file:///a] (not shown: a/b; charset={name})"),
+            )
+            for name in ("punycode", "idna", "unicode_escape", "raw-unicode-escape", "utf-7")
+        ),
         # A text is one, whatever its server calls it.
         (resource(blob=WORDS), Text("[file:///a]\nGrüße")),
         (resource(blob=WORDS, mimeType="application/octet-stream"), Text("[file:///a]\nGrüße")),

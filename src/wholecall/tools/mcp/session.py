@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -161,6 +160,11 @@ _UNFIT = "[The structured output does not fit the schema that the tool declares;
 _KINDS = {"image": "image", "audio": "audio", "application/pdf": "document"}
 """Content that a model can see or hear, by media type or by the first half of it."""
 _CHARSET = re.compile(r"charset=\"?([\w.:-]+)", re.IGNORECASE)
+_CODEC = re.compile(
+    r"(?i)utf-?(8|16|32)(-?[bl]e|-sig)?|(us-)?ascii|iso-?8859-\d{1,2}|latin-?1|(windows-|cp)125\d"
+    r"|koi8-[ru]|shift[-_]jis|euc-(jp|kr)|gb(k|2312|18030)|big5"
+)
+"""Those that decode in linear time; punycode, for one, does not."""
 _BASE64_CHARACTERS = MEDIA_BYTES // 3 * 4 + 4
 
 
@@ -223,12 +227,14 @@ def _read_resource(resource: types.TextResourceContents | types.BlobResourceCont
 def _decode_text(blob: str, media_type: str) -> str | None:
     """Decode bytes that are a text, whatever their server calls them; None if they are not."""
     charset = _CHARSET.search(media_type)
+    codec = charset[1] if charset else "utf-8-sig"
+    if len(blob) > _BASE64_CHARACTERS or not _CODEC.fullmatch(codec):
+        return None
     try:
-        code = base64.b64decode(blob[:_BASE64_CHARACTERS], validate=True)
-        text = code.decode(charset[1] if charset else "utf-8-sig")
+        text = base64.b64decode(blob, validate=True).decode(codec)
     except (ValueError, LookupError):
         return None
-    return None if "\0" in text or len(blob) > _BASE64_CHARACTERS else text
+    return None if "\0" in text else text
 
 
 def _describe_link(link: types.ResourceLink) -> str:
@@ -259,7 +265,7 @@ def _find_kind(media_type: str) -> str | None:
 def _is_base64(data: str) -> bool:
     try:
         return bool(base64.b64decode(data, validate=True))
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
 
 
