@@ -34,6 +34,9 @@ async def answer(request: web.BaseRequest) -> web.StreamResponse:
     if request.path.endswith("/content"):
         name = {"Content-Disposition": 'attachment; filename="a.bin"'}
         return web.Response(body=SOUND, content_type="application/octet-stream", headers=name)
+    if request.path.endswith("/echo"):
+        echoed = json.dumps(dict(request.headers))
+        return web.Response(text=echoed, content_type=request.query["type"])
     if request.path.endswith("/broken"):
         return web.json_response({"error": {"message": "no such thing"}}, status=404)
     if request.path.endswith("/cut"):
@@ -114,6 +117,18 @@ async def test_json_passes_with_the_upstreams_name_for_the_model(tmp_path: Path,
         [got], [sent] = behind.requests, behind.bodies
         assert json.loads(sent) == {"model": "theirs", "input": "hi", "unknown": [1]}
         assert got.headers["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/plain"])
+@in_loop
+async def test_an_echoed_key_does_not_reach_a_client(tmp_path: Path, media_type: str) -> None:
+    async with (
+        forwarding(tmp_path) as (served, _),
+        served.http.get(f"{served.url}/v1/files/echo?type={media_type}") as response,
+    ):
+        told = await response.text()
+    assert KEY not in told
+    assert '"Bearer ***"' in told
 
 
 @in_loop

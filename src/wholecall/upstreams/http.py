@@ -27,15 +27,12 @@ from wholecall.upstreams.connection_pool import ConnectionPool, OpenSocket, open
 from wholecall.upstreams.endpoint import TRACE_HEADERS, Endpoint, find_stranger, read_refusal
 from wholecall.upstreams.http_connection import (
     GOOD,
-    ConnectTimeout,
     HttpResponse,
     NotHttp,
-    ProxyRefused,
     Stale,
     Timeouts,
     TookTooLong,
-    Unsafe,
-    find_cause,
+    describe_failure,
     judge,
     read_some,
 )
@@ -435,21 +432,7 @@ class HttpUpstream:
     def _explain(self, error: OSError) -> FailedAttempt:
         """Return why no answer began."""
         code, repeatable = judge(error)
-        said = self.endpoint.hide_secrets(self._describe(error))
-        failed = UpstreamError(said, code=code)
+        first_byte = self._settings.timeouts.first_byte
+        said = describe_failure(error, self.endpoint.place, first_byte=first_byte)
+        failed = UpstreamError(self.endpoint.hide_secrets(said), code=code)
         return FailedAttempt(failed, repeatable, error, at_once=isinstance(error, Stale))
-
-    def _describe(self, error: OSError) -> str:
-        place, first_byte = self.endpoint.place, self._settings.timeouts.first_byte
-        match error:
-            case ConnectTimeout():
-                return f"no connection to {place}: {error}"
-            case TimeoutError() if first_byte is not None:
-                return f"{place} did not begin to answer within {first_byte:g} s"
-            case ProxyRefused():
-                return str(error)
-            case Unsafe():
-                return f"no safe connection to {place}: {error}"
-            case NotHttp():
-                return f"{place} does not speak HTTP: {error}"
-        return f"the connection to {place} failed: {find_cause(error)}"

@@ -737,6 +737,27 @@ class HttpResponse:
         self.wake()
 
 
+def describe_failure(error: OSError, place: str, *, first_byte: float | None = None) -> str:
+    """Return the message for a failed connection; `first_byte`: seconds to wait for an answer."""
+    said = f"the connection to {place} failed: {find_cause(error)}"
+    match error:
+        case ConnectTimeout():
+            said = f"no connection to {place}: {error}"
+        case TimeoutError() if first_byte is not None:
+            said = f"{place} did not begin to answer within {first_byte:g} s"
+        case TookTooLong():
+            said = f"{place} did not end its answer in time: {error}"
+        case TimeoutError():
+            said = f"{place} fell silent"
+        case ProxyRefused():
+            said = str(error)
+        case Unsafe():
+            said = f"no safe connection to {place}: {error}"
+        case NotHttp():
+            said = f"{place} does not speak HTTP: {error}"
+    return said
+
+
 async def read_some(response: HttpResponse, most_bytes: int) -> bytes:
     """Return the body, or its beginning: a little more than `most_bytes`."""
     pieces: list[bytes] = []

@@ -36,6 +36,7 @@ from wholecall.upstreams.http_connection import Timeouts
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}]}'
 STOP = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 ERROR = b'data: {"error": {"message": "overloaded"}}\n\n'
+KEY = "sk-ours-and-no-one-elses"
 STREAM = UpstreamRequest(content=b"{}", model="m", stream=True)
 WHOLE = UpstreamRequest(content=b"{}", model="m", stream=False)
 
@@ -57,7 +58,7 @@ async def forwarding(
 ) -> AsyncIterator[tuple[Passthrough, KeptSink, Collected]]:
     settings = HttpSettings(timeouts=Timeouts(**timeouts), retry=Pauses().retry(1), environ={})
     async with serving(handler) as behind:
-        pipe = UpstreamPipe(Endpoint("openai-chat", behind.url), settings)
+        pipe = UpstreamPipe(Endpoint("openai-chat", behind.url, api_key=KEY), settings)
         watch = ExchangeWatch(Exchange(request_id="r"), [] if seen is None else [seen])
         sink, collected = KeptSink(), Collected()
         try:
@@ -216,6 +217,15 @@ async def test_a_whole_answer_keeps_its_type_and_what_is_left_of_the_account() -
     assert sink.body is not None
     assert (sink.body.content, sink.body.media_type) == (said, b"text/x")
     assert sink.body.headers == ((b"x-ratelimit-limit", b"9"),)
+
+
+@in_loop
+async def test_an_echoed_key_does_not_reach_a_client() -> None:
+    said = b'{"choices": [{"message": {"content": "%s"}, "finish_reason": "stop"}]}' % KEY.encode()
+    async with forwarding(always(lambda: web.Response(body=said))) as (passing, sink, _):
+        await passing.run(WHOLE)
+    assert sink.body is not None
+    assert sink.body.content == said.replace(KEY.encode(), b"***")
 
 
 @in_loop

@@ -23,13 +23,10 @@ from wholecall.upstreams.endpoint import Endpoint, find_stranger, read_refusal
 from wholecall.upstreams.http import MOST_BODY_BYTES, HttpSettings, ResponseContext, pools_for
 from wholecall.upstreams.http_connection import (
     GOOD,
-    ConnectTimeout,
     HttpResponse,
     NotHttp,
     Stale,
-    TookTooLong,
-    Unsafe,
-    find_cause,
+    describe_failure,
     find_header,
     judge,
     read_some,
@@ -105,7 +102,7 @@ class UpstreamPipe:
     def fail(self, error: OSError) -> UpstreamError:
         """Return the error for a failed connection. It names the address and the reason, for the
         log; the address is hidden from clients."""
-        said = self.endpoint.hide_secrets(_describe(error, self.endpoint.place))
+        said = self.endpoint.hide_secrets(describe_failure(error, self.endpoint.place))
         return UpstreamError(said, code=judge(error).code)
 
     async def _attempt(self, outgoing: UpstreamRequest) -> HttpResponse | FailedAttempt:
@@ -130,32 +127,17 @@ class UpstreamPipe:
         return await pool.post(url, body=body, headers=endpoint.headers_with(outgoing.headers))
 
 
-def _describe(error: OSError, place: str) -> str:
-    match error:
-        case ConnectTimeout():
-            return f"no connection to {place}: {error}"
-        case TookTooLong():
-            return f"{place} did not end its answer in time: {error}"
-        case TimeoutError():
-            return f"{place} fell silent"
-        case Unsafe():
-            return f"no safe connection to {place}"
-        case NotHttp():
-            return f"{place} does not speak HTTP: {error}"
-    return f"the connection to {place} failed: {find_cause(error)}"
-
-
 async def read_whole(
     pipe: UpstreamPipe, response: HttpResponse, *, most_bytes: int = MOST_BODY_BYTES
 ) -> bytes:
-    """A body in one piece, of a bounded size."""
+    """A body in one piece, of a bounded size, without our own key."""
     try:
         body = await read_some(response, most_bytes)
     except OSError as error:
         raise pipe.fail(error) from error
     if len(body) > most_bytes:
         raise UpstreamError("the upstream's answer is too large", code="limit")
-    return body
+    return pipe.endpoint.hide_in(body)
 
 
 _NOT_THERE = frozenset({404, 405, 501})
@@ -313,7 +295,7 @@ class Passthrough:
         await self._writer.finish()
 
     async def _read_whole(self, response: HttpResponse, start: bytes = b"") -> bytes:
-        content = start + await read_whole(self._pipe, response)
+        content = self._pipe.endpoint.hide_in(start + await read_whole(self._pipe, response))
         take = self._watch.open_chunks(ChunksBegan(self._pipe.endpoint.protocol, streamed=False))
         if take is not None:
             take(content)

@@ -206,7 +206,7 @@ async def _pass_on(
     named = ((_DISPOSITION, name),) if name else ()
     await sink.begin_raw(response.status, ((b"content-type", media_type), *named, *kept))
     try:
-        while chunk := await response.read():
+        while chunk := pipe.endpoint.hide_in(await response.read()):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except OSError as error:
         raise pipe.fail(error) from error
