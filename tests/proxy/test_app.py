@@ -321,7 +321,7 @@ async def test_keys_can_be_required_while_it_runs(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_model_that_runs_tools_after_a_reload_keeps_its_state_in_a_file(
+async def test_a_responses_upstream_after_a_reload_keeps_who_owns_what_in_a_file(
     tmp_path: Path,
 ) -> None:
     config = Config(
@@ -331,8 +331,8 @@ async def test_a_model_that_runs_tools_after_a_reload_keeps_its_state_in_a_file(
     state = state_path(config)
     async with proxying(make_app(config, environ={})) as served:
         assert not state.exists()
-        runs = {"m": replace(config.models["m"], mode="run")}
-        await served.proxy.reload(_loaded(replace(config, models=runs)))
+        keys, models = replace(config.keys, required=True), {"m": upstream("responses/m", NOWHERE)}
+        await served.proxy.reload(_loaded(replace(config, keys=keys, models=models)))
         assert state.exists()
 
 

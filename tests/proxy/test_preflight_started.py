@@ -31,7 +31,10 @@ def python(*args: str) -> dict[str, Any]:
 
 SERVERS: dict[str, tuple[dict[str, Any], str]] = {
     "it names its tools": (python(*scripted("look")), ""),
-    "its program is not there": ({"command": "wc-no-such-program"}, "No such file"),
+    "its program is not there": (
+        {"command": "wc-no-such-program"},
+        "there is no 'wc-no-such-program'",
+    ),
     "its program ends": (python(*CRASH), "; the last line that it wrote: no such account"),
     "it says nothing": (
         {**python(*scripted(mood="silent")), "start_timeout": 0.5},
