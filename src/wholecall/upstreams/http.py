@@ -32,6 +32,7 @@ from wholecall.upstreams.http_connection import (
     Stale,
     Timeouts,
     TookTooLong,
+    Unsafe,
     describe_failure,
     judge,
     read_some,
@@ -434,5 +435,6 @@ class HttpUpstream:
         code, repeatable = judge(error)
         first_byte = self._settings.timeouts.first_byte
         said = describe_failure(error, self.endpoint.place, first_byte=first_byte)
+        said += f": {error}" if isinstance(error, Unsafe) else ""
         failed = UpstreamError(self.endpoint.hide_secrets(said), code=code)
         return FailedAttempt(failed, repeatable, error, at_once=isinstance(error, Stale))

@@ -752,7 +752,7 @@ def describe_failure(error: OSError, place: str, *, first_byte: float | None = N
         case ProxyRefused():
             said = str(error)
         case Unsafe():
-            said = f"no safe connection to {place}: {error}"
+            said = f"no safe connection to {place}"  # the cause names the host to clients
         case NotHttp():
             said = f"{place} does not speak HTTP: {error}"
     return said

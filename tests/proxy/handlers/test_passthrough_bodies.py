@@ -15,7 +15,7 @@ from wholecall.errors import UpstreamError
 from wholecall.proxy.handlers.passthrough import UpstreamPipe, UpstreamRequest, read_whole
 from wholecall.upstreams.endpoint import Endpoint
 from wholecall.upstreams.http import HttpSettings
-from wholecall.upstreams.http_connection import Timeouts
+from wholecall.upstreams.http_connection import Timeouts, Unsafe
 
 OUTGOING = UpstreamRequest(content=b'{"a": 1}', model="m", stream=False)
 
@@ -85,6 +85,11 @@ async def test_nobody_there_is_told_as_a_failed_connection() -> None:
     assert re.fullmatch(
         r"the connection to http://127\.0\.0\.1:9\S* failed: Connection refused", str(caught.value)
     )
+
+
+def test_why_a_connection_is_unsafe_is_not_told() -> None:
+    said = str(make_pipe("https://h").fail(Unsafe("not valid for 'inner.example'")))
+    assert said == "no safe connection to https://h/v1/messages"
 
 
 @in_loop
