@@ -29,7 +29,7 @@ from wholecall.dialects.grammars.nested_tag_calls import (
     MarkedTagCalls,
     NamedTagCalls,
 )
-from wholecall.dialects.grammars.python_calls import PythonCalls
+from wholecall.dialects.grammars.python_calls import PythonCalls, RawCode
 from wholecall.dialects.grammars.tag_calls import RoutedCalls, SuffixedCalls, TagCalls
 from wholecall.dialects.grammars.yaml_calls import NamedYamlCalls
 from wholecall.dialects.learn.call_shapes import MANNERS, TOOLS, Manner, Probe, conversations
@@ -309,6 +309,7 @@ FAMILIES: Mapping[str, type[Grammar]] = {
     "suffixed": SuffixedCalls,
     "lines": LineCalls,
     "python": PythonCalls,
+    "code": RawCode,
     "gemma": GemmaCalls,
     "arrows": ArrowCalls,
     "attributes": AttributeCalls,

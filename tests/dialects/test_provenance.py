@@ -366,6 +366,7 @@ TOLD: list[tuple[str, tuple[str, ...], str, str, bool]] = [
     ("of a server", (f"Use mcp__a_b__get_mail. {IN_WORDS}",), "mcp__a_b__get_mail", SEND, False),
     ("a name that says more", (f"Use get_and_send. {IN_WORDS}",), "get_and_send", SEND, True),
     ("a name that changes", (f"Use search_replace. {IN_WORDS}",), "search_replace", SEND, True),
+    ("a name that does more", (f"Use get_and_wipe. {IN_WORDS}",), "get_and_wipe", SEND, True),
     ("a longer word", (f"Use getaway_mail. {IN_WORDS}",), "getaway_mail", SEND, True),
     ("a tool that is not offered", (f"Use drop_mail. {IN_WORDS}",), "drop_mail", SEND, True),
     ("short values", ("Use send_mail with n as 1.",), "send_mail", SHORT, False),

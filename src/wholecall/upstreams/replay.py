@@ -21,9 +21,8 @@ from wholecall.dialects.rescue import RescuingAssembler
 from wholecall.errors import RunFailed, UpstreamError
 from wholecall.messages import Prompted, Request, read_offer
 from wholecall.protocols.decoder import read_json
-from wholecall.protocols.openai_chat.request import write_tool
 from wholecall.protocols.reader import CUT, Chunk, Tools
-from wholecall.protocols.registry import CHAT
+from wholecall.protocols.registry import CHAT, upstream_side
 from wholecall.upstreams.base import Answer, Upstream, once
 from wholecall.upstreams.secrets import hide_keys, hide_known
 
@@ -204,8 +203,9 @@ def describe_request(request: Request | None) -> dict[str, Any]:
     prompted = request.prompted
     tools = request.tools if prompted is None else prompted.tools
     messages = request.messages if prompted is None else prompted.history
+    offering = Request(model="", messages=(), tools=tuple(tools))
     return {
-        "tools": [write_tool(tool) for tool in tools] or None,
+        "tools": upstream_side(CHAT).encode(offering, None).get("tools"),
         **({} if prompted is None else write_prompted(prompted)),
         **({} if request.max_tokens is None else {"max_tokens": request.max_tokens}),
         **({"messages": write_messages(messages)} if tools else {}),

@@ -558,7 +558,8 @@ def _read_image(part: Any, at: str) -> ContentPart:
     image = fit(part, shapes.ImagePart, at=at)
     if not image.image_url:
         return Native(PROTOCOL, part)
-    return replace(read_address("image", image.image_url), detail=image.detail or "")
+    detail = (image.detail or "").removeprefix("auto")
+    return replace(read_address("image", image.image_url), detail=detail)
 
 
 def _read_file(part: Any, at: str) -> ContentPart:
