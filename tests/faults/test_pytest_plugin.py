@@ -14,9 +14,13 @@ from wholecall.faults.script import definitions
 
 
 def run_agent(upstream, *, repair):
-    client = openai.OpenAI(
+    with openai.OpenAI(
         base_url=upstream.base_url, api_key=upstream.api_key, max_retries=0, timeout=20
-    )
+    ) as client:
+        ask(client, upstream, repair=repair)
+
+
+def ask(client, upstream, *, repair):
     messages = [{"role": "user", "content": upstream.prompt}]
     for _ in range(4):
         answer = client.chat.completions.create(
