@@ -93,7 +93,7 @@ def test_words_do_not_show_that_a_refused_request_was_answered(
     error: dict[str, Any], said: str | None
 ) -> None:
     for message in UNREADABLE:
-        assert quoted_answer(message, {**error, "message": message}, is_ours=True) == said
+        assert quoted_answer(message, {**error, "message": message}, blames_request=True) == said
 
 
 def test_nothing_after_a_quoted_answer_counts() -> None:

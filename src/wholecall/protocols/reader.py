@@ -99,17 +99,17 @@ _DEEPEST = 6
 """Objects in objects and texts of an error that are searched."""
 
 
-def quoted_answer(message: str, error: Any, *, is_ours: bool = False) -> str | None:
+def quoted_answer(message: str, error: Any, *, blames_request: bool = False) -> str | None:
     """Return the model's answer that an upstream's error quotes: empty if the error only says that
-    it cannot be read, None if it is about something else. `is_ours` is true for a status that finds
-    fault with the request: then words alone do not show that it is about the answer."""
+    it cannot be read, None if it is about something else. Where the status blames the request,
+    words alone do not show that the error is about the answer."""
     texts = [(message, {}), *((str(each.get("message")), each) for each in _find_errors(error))]
-    found = [_find_quoted(text, each, is_ours=is_ours) for text, each in texts]
+    found = [_find_quoted(text, each, blames_request=blames_request) for text, each in texts]
     known = [each for each in found if each is not None]
     return next(filter(None, known), "") if known else None
 
 
-def _find_quoted(message: str, error: Mapping[str, Any], *, is_ours: bool) -> str | None:
+def _find_quoted(message: str, error: Mapping[str, Any], *, blames_request: bool) -> str | None:
     said = error.get(_FAILED_GENERATION)
     if isinstance(said, str) and said.strip() and not said.startswith(_OWN_WORDS):
         return said
@@ -117,7 +117,7 @@ def _find_quoted(message: str, error: Mapping[str, Any], *, is_ours: bool) -> st
         quoted = pattern.search(message)
         if quoted is not None:
             return quoted["said"] if quoted["said"].strip() else ""
-    says_so = not is_ours and _UNREADABLE.search(message)
+    says_so = not blames_request and _UNREADABLE.search(message)
     return "" if says_so or str(error.get("code")) in _GROQ_CODES else None
 
 

@@ -330,7 +330,7 @@ def refuse(
         body=cut(text, _LONGEST_BODY),
     )
     error.words = cut(message, _LONGEST_MESSAGE)
-    error.quoted = quoted_answer(message or text, said, is_ours=status < SERVER_FAULTS)
+    error.quoted = quoted_answer(message or text, said, blames_request=status < SERVER_FAULTS)
     if error.quoted and len(body) >= MOST_BYTES:
         error.quoted = ""  # the body was cut, and so is what it quotes
     repeatable = error.quoted is None and is_repeatable(status, headers)

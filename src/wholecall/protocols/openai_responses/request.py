@@ -558,7 +558,7 @@ def _read_image(part: Any, at: str) -> ContentPart:
     image = fit(part, shapes.ImagePart, at=at)
     if not image.image_url:
         return Native(PROTOCOL, part)
-    detail = (image.detail or "").removeprefix("auto")
+    detail = "" if image.detail == "auto" else image.detail or ""
     return replace(read_address("image", image.image_url), detail=detail)
 
 
